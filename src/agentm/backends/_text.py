@@ -1,0 +1,39 @@
+"""Text to bytes and back, exactly, or a refusal."""
+
+from __future__ import annotations
+
+from agentm.errors import NotTextError
+
+
+def encode(content: str, *, backend: str, verb: str, locator: str) -> bytes:
+    """UTF-8 bytes of a text, with every newline as it is."""
+    if not isinstance(content, str):
+        raise NotTextError(
+            f"{backend} could not {verb} {locator!r}: the content is {type(content).__name__}, not text; pass a str.",
+            backend=backend,
+            verb=verb,
+            locator=locator,
+        )
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError as cause:
+        raise NotTextError(
+            f"{backend} could not {verb} {locator!r}: character {cause.start} is half of a surrogate pair and has no "
+            "UTF-8 form; remove it.",
+            backend=backend,
+            verb=verb,
+            locator=locator,
+        ) from cause
+
+
+def decode(data: bytes, *, backend: str, locator: str) -> str:
+    """The text of UTF-8 bytes; never a guess at another encoding."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        raise NotTextError(
+            f"{backend} could not read {locator!r}: byte {cause.start} is not UTF-8; convert the file, or leave it out.",
+            backend=backend,
+            verb="read",
+            locator=locator,
+        ) from cause

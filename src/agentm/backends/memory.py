@@ -1,0 +1,222 @@
+"""The reference semantics, in a dict: gone when the process ends, exact in everything else."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agentm.backends._text import decode, encode
+from agentm.errors import ConcurrentModificationError, StoreError, store_error
+from agentm.seam.backend import StorageBackend
+from agentm.seam.locator import ROOT, Locator
+from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
+
+PROTOCOL = "memory"
+
+
+@dataclass(slots=True)
+class _File:
+    data: bytes
+    version: str
+    mtime: float
+
+
+class MemoryBackend(StorageBackend):
+    """A tree that lives in this process. Threads may share it; other processes cannot see it."""
+
+    protocol = PROTOCOL
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+        self._dirs: dict[str, float] = {"": time.time()}
+        self._count = 0
+        self._changed = threading.Condition(threading.RLock())
+        self._watchers: list[_MemoryWatcher] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True, watch=True
+        )
+
+    def resolve(self, *parts: str) -> Locator:
+        return Locator("/".join(parts))
+
+    def read(self, locator: Locator) -> str:
+        return decode(self._file("read", locator).data, backend=PROTOCOL, locator=locator.key)
+
+    def write(self, locator: Locator, content: str) -> Locator:
+        self._put("write", locator, content, None)
+        return locator
+
+    def list(self, locator: Locator) -> list[Locator]:
+        prefix = f"{locator.key}/" if locator.key else ""
+        with self._changed:
+            below = [key for key in (*self._files, *self._dirs) if key.startswith(prefix) and key != locator.key]
+        return [Locator(key) for key in sorted(below) if "/" not in key[len(prefix) :]]
+
+    def exists(self, locator: Locator) -> bool:
+        return locator.key in self._files or locator.key in self._dirs
+
+    def info(self, locator: Locator) -> Info:
+        with self._changed:
+            if locator.key in self._dirs:
+                return Info(locator, True, 0, self._dirs[locator.key])
+            file = self._file("info", locator)
+            return Info(locator, False, len(file.data), file.mtime)
+
+    def mkdir(self, locator: Locator) -> Locator:
+        with self._changed:
+            if locator.key in self._files:
+                raise self._refusal(errno.EEXIST, "mkdir", locator)
+            self._make_dirs("mkdir", locator, locator.parts)
+        return locator
+
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        with self._changed:
+            if locator.key in self._dirs:
+                if if_version is not None:
+                    raise self._refusal(errno.EISDIR, "remove", locator)
+                if not locator.key or self.list(locator):
+                    raise self._refusal(errno.ENOTEMPTY if locator.key else errno.EPERM, "remove", locator)
+                del self._dirs[locator.key]
+            else:
+                self._check("remove", locator, if_version)
+                self._file("remove", locator)
+                del self._files[locator.key]
+            self._tell(locator)
+
+    def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        with self._changed:
+            is_dir = source.key in self._dirs
+            if not source.key or f"{target.key}/".startswith(f"{source.key}/") and is_dir:
+                raise self._refusal(errno.EINVAL, "rename", source)
+            if not is_dir:
+                self._file("rename", source)
+            if self.exists(target) and not (overwrite and not is_dir and target.key in self._files):
+                raise self._refusal(errno.EEXIST, "rename", target)
+            self._make_dirs("rename", target, target.parts[:-1])
+            if is_dir:
+                self._move_keys(source.key, target.key)
+            else:
+                self._files[target.key] = self._files.pop(source.key)
+            self._tell(source)
+            self._tell(target)
+        return target
+
+    def append(self, locator: Locator, content: str) -> Locator:
+        with self._changed:
+            old = self.read(locator) if locator.key in self._files else ""
+            self._put("append", locator, old + content, None)
+        return locator
+
+    def read_versioned(self, locator: Locator) -> Versioned:
+        file = self._file("read", locator)
+        return Versioned(decode(file.data, backend=PROTOCOL, locator=locator.key), file.version)
+
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        return self._put("write", locator, content, if_version)
+
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        prefix = f"{below.key}/" if below.key else ""
+        with self._changed:
+            now = {key: file.version for key, file in self._files.items() if key.startswith(prefix)}
+        for key in sorted(now):
+            if seen.get(key) != now[key]:
+                yield Change(Locator(key), now[key])
+        for key in sorted(seen):
+            if key.startswith(prefix) and key not in now:
+                yield Change(Locator(key), None)
+
+    def watch(self, below: Locator = ROOT) -> _MemoryWatcher:
+        watcher = _MemoryWatcher(self, below)
+        with self._changed:
+            self._watchers.append(watcher)
+        return watcher
+
+    def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
+        data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
+        with self._changed:
+            if locator.key in self._dirs:
+                raise self._refusal(errno.EISDIR, verb, locator)
+            self._check(verb, locator, if_version)
+            self._make_dirs(verb, locator, locator.parts[:-1])
+            self._count += 1
+            file = _File(data, f"v{self._count}", time.time())
+            self._files[locator.key] = file
+            self._tell(locator)
+            return file.version
+
+    def _check(self, verb: str, locator: Locator, if_version: str | None) -> None:
+        file = self._files.get(locator.key)
+        current = file.version if file else ABSENT
+        if if_version is not None and if_version != current:
+            raise ConcurrentModificationError(
+                f"{PROTOCOL} could not {verb} {locator.key!r}: it changed since you read it; read it again and retry.",
+                current=current,
+                expected=if_version,
+                backend=PROTOCOL,
+                verb=verb,
+                locator=locator.key,
+            )
+
+    def _file(self, verb: str, locator: Locator) -> _File:
+        file = self._files.get(locator.key)
+        if file is None:
+            raise self._refusal(errno.EISDIR if locator.key in self._dirs else errno.ENOENT, verb, locator)
+        return file
+
+    def _make_dirs(self, verb: str, locator: Locator, parts: tuple[str, ...]) -> None:
+        keys = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+        if any(key in self._files for key in keys):
+            raise self._refusal(errno.ENOTDIR, verb, locator)
+        for key in keys:
+            self._dirs.setdefault(key, time.time())
+
+    def _move_keys(self, source: str, target: str) -> None:
+        for tree in (self._files, self._dirs):
+            for key in [key for key in tree if f"{key}/".startswith(f"{source}/")]:
+                tree[target + key[len(source) :]] = tree.pop(key)  # type: ignore[attr-defined]
+
+    def _tell(self, locator: Locator) -> None:
+        for watcher in self._watchers:
+            watcher.notice(locator)
+        self._changed.notify_all()
+
+    def _refusal(self, number: int, verb: str, locator: Locator) -> StoreError:
+        import os
+
+        return store_error(
+            OSError(number, os.strerror(number)), backend=PROTOCOL, verb=verb, locator=locator.key
+        )
+
+
+class _MemoryWatcher:
+    def __init__(self, backend: MemoryBackend, below: Locator) -> None:
+        self._backend = backend
+        self._below = below
+        self._pending: dict[Locator, None] = {}
+
+    def notice(self, locator: Locator) -> None:
+        if not self._below.key or f"{locator.key}/".startswith(f"{self._below.key}/"):
+            self._pending[locator] = None
+
+    def wait(self, timeout: float) -> tuple[Locator, ...]:
+        with self._backend._changed:
+            self._backend._changed.wait_for(lambda: bool(self._pending), timeout)
+            pending, self._pending = tuple(self._pending), {}
+            return pending
+
+    def close(self) -> None:
+        with self._backend._changed:
+            if self in self._backend._watchers:
+                self._backend._watchers.remove(self)
+
+    def __enter__(self) -> _MemoryWatcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,55 @@
+"""The storage seam: the contract between memory and any store."""
+
+from agentm.errors import ConcurrentModificationError, InvalidLocatorError, ProtocolError, UnsupportedAbilityError
+from agentm.seam.abilities import (
+    ABILITIES,
+    Append,
+    ChangeFeed,
+    CompareAndSwap,
+    Remove,
+    Rename,
+    Watch,
+    Watcher,
+    protocol_of,
+    require,
+    unsupported,
+    update,
+)
+from agentm.seam.backend import StorageBackend
+from agentm.seam.locator import ROOT, Locator, normalize_key
+from agentm.seam.registry import BackendRegistry, registry
+from agentm.seam.tiers import DerivedMaintenance, Tier, TierLayout
+from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
+
+__all__ = [
+    "ABILITIES",
+    "ABSENT",
+    "ROOT",
+    "Append",
+    "BackendRegistry",
+    "Capabilities",
+    "Change",
+    "ChangeFeed",
+    "CompareAndSwap",
+    "ConcurrentModificationError",
+    "DerivedMaintenance",
+    "Info",
+    "InvalidLocatorError",
+    "Locator",
+    "ProtocolError",
+    "Remove",
+    "Rename",
+    "StorageBackend",
+    "Tier",
+    "TierLayout",
+    "UnsupportedAbilityError",
+    "Versioned",
+    "Watch",
+    "Watcher",
+    "normalize_key",
+    "protocol_of",
+    "registry",
+    "require",
+    "unsupported",
+    "update",
+]

@@ -1,0 +1,186 @@
+"""What a store may be able to do beyond the seven verbs.
+
+Each ability is a narrow protocol of its own and one flag in `Capabilities`. The flag decides: ask for
+an ability with `require(backend, Remove)` and you get the backend typed as that ability, or
+UnsupportedAbilityError. A backend whose flag is False refuses the method too, if it has it.
+
+They were weighed against a disk, a bucket with ETags, a git tree and a dict:
+
+- a version token is opaque text (a content hash, an ETag, a blob id, a counter) and says nothing
+  about order; `ABSENT` stands for "nothing there", so creating is a swap like any other
+- rename is declared only where it is one step; elsewhere callers copy, verify and remove
+- append is whole or not at all, and two appenders both land
+- a change feed compares stamps the caller kept with those of now, so it needs no state in the store,
+  no clock, and nothing is lost when the caller dies half-way
+- a watcher only says "look again", never what happened
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from agentm.errors import ConcurrentModificationError, NotFoundError, UnsupportedAbilityError
+from agentm.seam.backend import StorageBackend
+from agentm.seam.locator import ROOT, Locator
+from agentm.seam.types import ABSENT, Change, Versioned
+
+
+class Remove(Protocol):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        """Take a file, or an empty directory, out of the store, durably.
+
+        - nothing there: raises FileNotFoundError
+        - a directory that holds something: raises OSError (ENOTEMPTY), nothing is removed
+        - the root: raises OSError
+        - with ``if_version`` (where compare_and_swap is declared too): only if the file still has that
+          version, else ConcurrentModificationError
+        """
+
+
+class Rename(Protocol):
+    def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        """Move a file or a whole directory in one step and return the target.
+
+        - at every instant, also after a crash, it is in exactly one of the two places
+        - missing parents of the target are made
+        - nothing at the source: raises FileNotFoundError
+        - something at the target: raises FileExistsError, unless both are files and ``overwrite`` is set
+        - a directory into itself: raises OSError
+        """
+
+
+class Append(Protocol):
+    def append(self, locator: Locator, content: str) -> Locator:
+        """Add text at the end of a file, durably, and return the place.
+
+        - nothing there: the file is made, parents too
+        - whole or not at all, and two appenders at once both land
+        """
+
+
+class CompareAndSwap(Protocol):
+    def read_versioned(self, locator: Locator) -> Versioned:
+        """Return the text with the token of the version it is; otherwise as ``read``."""
+
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        """Write only if the place still has that version; return the new version's token.
+
+        - ``if_version=ABSENT``: only if nothing is there
+        - otherwise: ConcurrentModificationError whose ``current`` is the token of now (or ABSENT), and
+          what stands there is untouched
+        - durable and atomic as ``write``
+        """
+
+
+class ChangeFeed(Protocol):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        """Yield what differs from ``seen``, a mapping of file keys to the stamps they had.
+
+        - a file that is new or was written since: its new stamp, to be kept for the next time
+        - a file in ``seen`` (and below ``below``) that is gone: stamp None
+        - a write MUST NOT be missed, whatever happened to clocks, sizes and mtimes; an unchanged file
+          may be named once too often
+        """
+
+
+class Watcher(Protocol):
+    def wait(self, timeout: float) -> tuple[Locator, ...]:
+        """Return places to look at again, or ``()`` when the time is up. The root means: anywhere."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Watcher: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Watch(Protocol):
+    def watch(self, below: Locator = ROOT) -> Watcher:
+        """Start watching a place and all below it; every later change wakes ``wait``."""
+
+
+ABILITIES: dict[str, tuple[type, tuple[str, ...]]] = {
+    "remove": (Remove, ("remove",)),
+    "rename": (Rename, ("rename",)),
+    "append": (Append, ("append",)),
+    "compare_and_swap": (CompareAndSwap, ("read_versioned", "write_versioned")),
+    "change_feed": (ChangeFeed, ("changes",)),
+    "watch": (Watch, ("watch",)),
+}
+"""Flag in `Capabilities` → the protocol it declares and the methods that make it up."""
+
+_FLAG_OF: dict[Any, str] = {protocol: flag for flag, (protocol, _) in ABILITIES.items()}
+
+A = TypeVar("A")
+
+
+def protocol_of(backend: StorageBackend) -> str:
+    """The name to use for a backend in messages."""
+    return str(getattr(backend, "protocol", type(backend).__name__))
+
+
+def require(backend: StorageBackend, ability: type[A]) -> A:
+    """The backend, typed as one of its abilities; UnsupportedAbilityError if it does not declare it."""
+    flag = _FLAG_OF[ability]
+    methods = ABILITIES[flag][1]
+    if getattr(backend.capabilities, flag) and all(hasattr(backend, method) for method in methods):
+        return backend  # type: ignore[return-value]  # the flag and the methods are the proof
+    raise unsupported(protocol_of(backend), flag)
+
+
+def unsupported(backend: str, flag: str) -> UnsupportedAbilityError:
+    """The refusal of an ability, for `require` and for backends that have the method but not the power."""
+    return UnsupportedAbilityError(
+        f"{backend} does not declare {flag}; use a backend whose capabilities say {flag}=True "
+        f"(agentm doctor --requires {flag} tells).",
+        backend=backend,
+        verb=flag,
+    )
+
+
+def update(
+    backend: StorageBackend, locator: Locator, change: Callable[[str | None], str], *, patience: float = 30.0
+) -> str:
+    """Read, change and write back one text so that no other writer's change is lost.
+
+    ``change`` gets the text of now (None if absent) and returns the new one; it is called again when
+    someone else was faster, for at most ``patience`` seconds. On a store without compare-and-swap this
+    is a plain read and write, which is right there: such a store has one writer. Returns the new text.
+    """
+    if not backend.capabilities.compare_and_swap:
+        try:
+            old = backend.read(locator)
+        except FileNotFoundError:
+            old = None
+        new = change(old)
+        if new != old:
+            backend.write(locator, new)
+        return new
+    store = require(backend, CompareAndSwap)
+    deadline = time.monotonic() + patience
+    pause = 0.0005
+    while True:
+        old, version = _current(store, locator)
+        new = change(old)
+        if new == old:
+            return new
+        try:
+            store.write_versioned(locator, new, if_version=version)
+        except ConcurrentModificationError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(pause * random.random())
+            pause = min(pause * 2, 0.05)
+        else:
+            return new
+
+
+def _current(store: CompareAndSwap, locator: Locator) -> tuple[str | None, str]:
+    try:
+        now = store.read_versioned(locator)
+    except (FileNotFoundError, NotFoundError):
+        return None, ABSENT
+    return now.content, now.version

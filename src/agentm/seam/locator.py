@@ -1,0 +1,63 @@
+"""Where something is in a store: a normalised key, never a file-system path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentm.errors import InvalidLocatorError
+
+
+def normalize_key(key: str) -> str:
+    """Return the canonical form of a key, or raise InvalidLocatorError.
+
+    - empty segments and ``.`` are dropped, so a leading ``/`` becomes relative
+    - ``..``, a backslash or a NUL is refused: a key never leaves its store
+    - everything else is kept and joined with ``/``
+    """
+    if not isinstance(key, str):
+        raise InvalidLocatorError(f"a key is text, not {type(key).__name__}; pass a str such as 'notes/today.md'.")
+    if "\\" in key or "\0" in key:
+        raise InvalidLocatorError(
+            f"the key {key!r} holds a backslash or NUL; separate segments with '/' and leave those out.", locator=key
+        )
+    parts = [part for part in key.split("/") if part and part != "."]
+    if ".." in parts:
+        raise InvalidLocatorError(
+            f"the key {key!r} holds '..'; write the key from the root of the store instead.", locator=key
+        )
+    return "/".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """A place in some backend's namespace. Hashable, comparable, and it never touches a disk."""
+
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", normalize_key(self.key))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The segments of the key; ``()`` at the root."""
+        return tuple(self.key.split("/")) if self.key else ()
+
+    @property
+    def name(self) -> str:
+        """The last segment; ``""`` at the root."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Locator:
+        """The place one level up; the root is its own parent."""
+        return Locator(self.key.rpartition("/")[0])
+
+    def child(self, *parts: str) -> Locator:
+        """A place below this one; each part is normalised and cannot climb."""
+        return Locator("/".join((self.key, *parts)))
+
+    def __str__(self) -> str:
+        return self.key
+
+
+ROOT = Locator()
