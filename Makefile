@@ -1,0 +1,72 @@
+# Every target builds what it needs. A machine with Python 3.11+, git and make is enough.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+READY  := $(VENV)/.ready
+LOCK   := requirements-dev.lock
+UV     := uv==0.13.7
+PIP    := $(PY) -m pip --disable-pip-version-check --quiet
+
+# What runs as a demonstration or a measurement gets a home of its own, never the user's.
+RUN_HOME := $(CURDIR)/.run
+OWN_HOME := env -u AGENTM_INSTALL_PREFIX -u MEMORY_VAULT_PATH -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$(RUN_HOME)"
+
+.PHONY: help run test check static crash fuzz bench lock clean test-deps
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(READY) ## see agentm work: the doctor, then a first write and read (home: .run)
+	@mkdir -p "$(RUN_HOME)"
+	$(OWN_HOME) $(PY) -m agentm doctor
+	$(OWN_HOME) $(PY) examples/first_steps.py
+
+test: test-deps static ## everything CI runs: lint, types, imports, all tests
+	$(PY) -m pytest -m "not lab"
+
+check: static ## what to type all day: lint, types, imports, fast tests
+	$(PY) -m pytest -q -m "not slow and not lab"
+
+static: $(READY)
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(BIN)/lint-imports --no-cache
+
+crash: $(READY) ## the long crash and contention tests, at full counts
+	$(PY) -m pytest -m lab tests/crash
+
+fuzz: $(READY) ## the property tests, many more examples each
+	$(PY) -m pytest -m hypothesis --hypothesis-profile=fuzz
+
+bench: $(READY) ## the benchmarks, one table each
+	@for script in bench/*.py; do echo "== $$script"; $(OWN_HOME) $(PY) "$$script" || exit 1; done
+
+lock: $(READY) ## bring the locked dependencies up to date
+	$(PIP) install "$(UV)"
+	$(PY) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	    --upgrade --no-config --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --quiet --output-file $(LOCK)
+
+clean: ## remove everything these commands made
+	rm -rf $(VENV) .run .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# CI must not skip the tests that need strace; a laptop may.
+test-deps:
+	@if [ "$$CI" = true ]; then tools/test-deps.sh; fi
+
+$(READY): pyproject.toml $(LOCK)
+	@command -v "$(PYTHON)" >/dev/null || \
+	    { echo "make: there is no '$(PYTHON)'; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "make: '$(PYTHON)' is older than 3.11; name a newer one: make PYTHON=python3.12." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "make: '$(PYTHON)' cannot make environments (no ensurepip); install it: sudo apt-get install python3-venv." >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(PIP) install --require-hashes -r $(LOCK)
+	$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
