@@ -4,8 +4,6 @@ Every public name is importable from here and loaded on first use, so that ``imp
 next to nothing.
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 _HOME = {
@@ -58,14 +56,68 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted([*_MODULE_OF, "__version__"])
 
 
-def __getattr__(name: str) -> object:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'agentm' has no attribute {name!r}")
-    from importlib import import_module
+# Not typing.TYPE_CHECKING: importing typing would cost more than the rest of this module. Type checkers know the
+# name, take it for True, and see what the table above means; a test keeps the two equal.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agentm.backends.device_local import DeviceLocalBackend as DeviceLocalBackend
+    from agentm.backends.memory import MemoryBackend as MemoryBackend
+    from agentm.backends.sqlite import SqliteBackend as SqliteBackend
+    from agentm.backends.vault import VaultBackend as VaultBackend
+    from agentm.conflicts import ConflictFile as ConflictFile, detect_conflict_files as detect_conflict_files
+    from agentm.conformance import ConformanceReport as ConformanceReport, run_conformance as run_conformance
+    from agentm.errors import (
+        AgentmError as AgentmError,
+        CapabilityMismatchError as CapabilityMismatchError,
+        ConcurrentModificationError as ConcurrentModificationError,
+        InvalidLocatorError as InvalidLocatorError,
+        ProtocolError as ProtocolError,
+        StorageSelectionError as StorageSelectionError,
+        StoreError as StoreError,
+        UnsupportedAbilityError as UnsupportedAbilityError,
+    )
+    from agentm.projects import resolve_project as resolve_project
+    from agentm.repo_registry import (
+        list_repos as list_repos,
+        read_registry as read_registry,
+        register_repo as register_repo,
+        registry_locator as registry_locator,
+        unregister_repo as unregister_repo,
+        write_registry as write_registry,
+    )
+    from agentm.seam import (
+        ABSENT as ABSENT,
+        BackendRegistry as BackendRegistry,
+        Capabilities as Capabilities,
+        Change as Change,
+        DerivedMaintenance as DerivedMaintenance,
+        Info as Info,
+        Locator as Locator,
+        StorageBackend as StorageBackend,
+        Tier as Tier,
+        TierLayout as TierLayout,
+        Versioned as Versioned,
+        normalize_key as normalize_key,
+        registry as registry,
+        require as require,
+        update as update,
+    )
+    from agentm.selection import (
+        StoragePreview as StoragePreview,
+        choose_protocol as choose_protocol,
+        select_backend as select_backend,
+        storage_preview as storage_preview,
+    )
+else:
 
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
+    def __getattr__(name: str) -> object:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'agentm' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
 
 
 def __dir__() -> list[str]:
