@@ -211,9 +211,7 @@ if hasattr(_errno, "EDQUOT"):
     _ERRNO[_errno.EDQUOT] = (StoreError, "no_space", "the disk quota is used up", "free some space and try again")
 
 
-def store_error(
-    cause: OSError, *, backend: str, verb: str, locator: str, errno: int | None = None
-) -> StoreError:
+def store_error(cause: OSError, *, backend: str, verb: str, locator: str, errno: int | None = None) -> StoreError:
     """Say in one sentence what the operating system refused, keeping its errno."""
     if isinstance(cause, StoreError):
         return cause

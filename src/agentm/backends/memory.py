@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agentm.backends._text import decode, encode
 from agentm.errors import ConcurrentModificationError, StoreError, store_error
@@ -15,6 +17,8 @@ from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
 
 PROTOCOL = "memory"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -38,9 +42,7 @@ class MemoryBackend(StorageBackend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True, watch=True
-        )
+        return Capabilities(remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True, watch=True)
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -92,7 +94,7 @@ class MemoryBackend(StorageBackend):
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         with self._changed:
             is_dir = source.key in self._dirs
-            if not source.key or f"{target.key}/".startswith(f"{source.key}/") and is_dir:
+            if not source.key or (is_dir and f"{target.key}/".startswith(f"{source.key}/")):
                 raise self._refusal(errno.EINVAL, "rename", source)
             if not is_dir:
                 self._file("rename", source)
@@ -177,9 +179,13 @@ class MemoryBackend(StorageBackend):
             self._dirs.setdefault(key, time.time())
 
     def _move_keys(self, source: str, target: str) -> None:
-        for tree in (self._files, self._dirs):
-            for key in [key for key in tree if f"{key}/".startswith(f"{source}/")]:
-                tree[target + key[len(source) :]] = tree.pop(key)  # type: ignore[attr-defined]
+        def moved(tree: dict[str, T]) -> dict[str, T]:
+            return {
+                target + key[len(source) :] if f"{key}/".startswith(f"{source}/") else key: value
+                for key, value in tree.items()
+            }
+
+        self._files, self._dirs = moved(self._files), moved(self._dirs)
 
     def _tell(self, locator: Locator) -> None:
         for watcher in self._watchers:
@@ -187,11 +193,7 @@ class MemoryBackend(StorageBackend):
         self._changed.notify_all()
 
     def _refusal(self, number: int, verb: str, locator: Locator) -> StoreError:
-        import os
-
-        return store_error(
-            OSError(number, os.strerror(number)), backend=PROTOCOL, verb=verb, locator=locator.key
-        )
+        return store_error(OSError(number, os.strerror(number)), backend=PROTOCOL, verb=verb, locator=locator.key)
 
 
 class _MemoryWatcher:

@@ -104,7 +104,8 @@ def _load(protocol: str, target: str) -> type[StorageBackend]:
 def _check_class(protocol: str, backend: object) -> None:
     if not isinstance(backend, type) or not issubclass(backend, StorageBackend):
         raise BackendTypeError(
-            f"{protocol!r} needs a class derived from StorageBackend, not {backend!r}; register the class, not an instance."
+            f"{protocol!r} needs a class derived from StorageBackend, not {backend!r}; "
+            "register the class, not an instance."
         )
     if inspect.isabstract(backend):
         missing = ", ".join(sorted(backend.__abstractmethods__))

@@ -1,0 +1,335 @@
+"""Changing files so that a crash at any instant leaves the old state or the new one, never a third.
+
+This is the only module of agentm that flushes, renames or unlinks. The order is always the same: write
+a temporary file, flush it, close it (checking), put it in place in one step, flush the directory.
+What a caller is told before the last flush returns is a lie after a power cut, so nothing returns before it.
+
+An error before the file is in place means nothing happened. An error after it is `Unsettled`: the change is
+visible, but whether it survives a power cut is not known.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+
+from agentm.backends._flock import try_flock
+
+WINDOWS = sys.platform == "win32"
+MACOS = sys.platform == "darwin"
+
+TEMP_PREFIX = ".agentm-tmp-"
+"""Names that begin so belong to agentm, are never listed, and are swept once their writer is dead."""
+
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_F_FULLFSYNC = 51
+_F_SETLEASE = 1024
+
+# Windows reports a file that a scanner or a sync client has open for a moment as one of these.
+_SHARING_VIOLATIONS = (5, 32, 33)
+
+
+class Unsettled(OSError):
+    """The change is in place, but flushing it failed: it may not survive a power cut."""
+
+
+class Temp:
+    """A temporary file that is locked while its writer lives, so that a sweep takes only dead ones.
+
+    Leaving the block removes what is at ``path``, unless ``placed`` says that it is no longer ours to remove.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.path, self._fd, self._lock = _create_locked(directory)
+        self.placed = False
+
+    def fill(self, data: bytes, mode: int | None = None) -> None:
+        """Write, flush and close, once. After an error the file is worthless and never retried."""
+        write_all(self._fd, data)
+        if mode is not None and not WINDOWS and mode != stat.S_IMODE(os.fstat(self._fd).st_mode):
+            os.fchmod(self._fd, mode)
+        sync_file(self._fd)
+        fd, self._fd = self._fd, -1
+        os.close(fd)
+
+    def settle(self) -> None:
+        """Windows cannot move an open file: there the lock ends just before the move."""
+        if WINDOWS:
+            self._lock = _close(self._lock)
+
+    def __enter__(self) -> Temp:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._fd = _close(self._fd)
+        self.settle()
+        if not self.placed:
+            with suppress(OSError):
+                os.unlink(self.path)
+        self._lock = _close(self._lock)
+
+
+def _close(fd: int) -> int:
+    if fd >= 0:
+        os.close(fd)
+    return -1
+
+
+def _create_locked(directory: str) -> tuple[str, int, int]:
+    """A new file: its path, a descriptor to write through, and one that holds its lock.
+
+    Two descriptors, because the first is closed (and the result checked) before the file is put in place, while the
+    lock has to outlast that.
+    """
+    while True:
+        path = f"{directory}{os.sep}{TEMP_PREFIX}{os.urandom(8).hex()}.part"
+        fd = os.open(path, _CREATE | _FLAGS, 0o666)
+        lock = -1
+        try:
+            lock = os.open(path, os.O_RDONLY | _FLAGS)
+            # A sweep holds the lock only while it unlinks: getting it on a file that is still there is final.
+            if try_flock(lock) and os.fstat(lock).st_nlink:
+                return path, fd, lock
+        except FileNotFoundError:
+            pass  # a sweep was faster than our lock: again
+        except BaseException:
+            _close(lock)
+            _close(fd)
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+        _close(lock)
+        _close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything, however short the system's writes are."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_file(fd: int) -> None:
+    """Flush a file to the medium; on macOS past the drive's own cache where it can."""
+    if MACOS:
+        import fcntl
+
+        with suppress(OSError):
+            fcntl.fcntl(fd, _F_FULLFSYNC)
+            return
+    os.fsync(fd)
+
+
+def sync_dir(path: str) -> None:
+    """Flush a directory's entries. Windows has no such call; its journal orders renames by itself."""
+    if WINDOWS:
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS & ~getattr(os, "O_NOFOLLOW", 0))
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def settling() -> Iterator[None]:
+    """Mark an OSError inside as Unsettled: what came before is in place already."""
+    try:
+        yield
+    except OSError as cause:
+        raise Unsettled(cause.errno, cause.strerror or str(cause)) from cause
+
+
+def make_dirs(path: str, mode: int = 0o777) -> None:
+    """Make a directory and its missing parents, each one flushed into its own parent before returning."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        parent = os.path.dirname(path)
+        if parent == path:
+            break
+        path = parent
+    made: list[str] = []
+    try:
+        for directory in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(directory, mode)
+                made.append(directory)
+            if not os.path.isdir(directory):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory)
+            sync_dir(os.path.dirname(directory))
+    except BaseException:
+        for directory in reversed(made):
+            with suppress(OSError):
+                os.rmdir(directory)
+        raise
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Replace one file, atomically and durably, with its temporary beside it."""
+    directory = os.path.dirname(os.path.abspath(path))
+    with Temp(directory) as temp:
+        temp.fill(data, mode_of(path))
+        temp.settle()
+        replace(temp.path, path)
+        temp.placed = True
+    with settling():
+        sync_dir(directory)
+
+
+def mode_of(path: str) -> int | None:
+    """The permission bits to carry over from what stands at a path; None when nothing does."""
+    try:
+        return stat.S_IMODE(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def replace(source: str, target: str) -> None:
+    """Put a file in place of another in one step."""
+    _patiently(os.replace, source, target)
+
+
+def rename_new(source: str, target: str) -> None:
+    """Move, but never onto something: raises FileExistsError."""
+    if _rename_flags(source, target, 1, 4):
+        return
+    if WINDOWS:
+        _patiently(os.rename, source, target)
+        return
+    if os.path.isdir(source):
+        # No link for directories: look, then rename, which still refuses a target that is not empty.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        os.rename(source, target)
+        return
+    os.link(source, target, follow_symlinks=False)
+    os.unlink(source)
+
+
+def exchange(first: str, second: str) -> bool:
+    """Swap two files in one step. False where the system cannot, and then nothing happened."""
+    return _rename_flags(first, second, 2, 2)
+
+
+def unlink(path: str) -> None:
+    _patiently(os.unlink, path)
+
+
+def rmdir(path: str) -> None:
+    _patiently(os.rmdir, path)
+
+
+def _patiently(call: object, *paths: str) -> None:
+    """Try again for about a second while Windows says that somebody has the file open."""
+    pause = 0.002
+    while True:
+        try:
+            call(*paths)  # type: ignore[operator]
+        except OSError as error:
+            if getattr(error, "winerror", None) not in _SHARING_VIOLATIONS or pause > 0.5:
+                raise
+            time.sleep(pause)
+            pause *= 2
+        else:
+            return
+
+
+_AT_FDCWD = -100
+_renamer: object = None
+
+
+def _rename_flags(source: str, target: str, linux: int, macos: int) -> bool:
+    """Rename with the kernel's flags (Linux renameat2, macOS renamex_np); False where it has none."""
+    global _renamer
+    if _renamer is None:
+        _renamer = _find_renamer()
+    if _renamer is False:
+        return False
+    flags = macos if MACOS else linux
+    result = _renamer(os.fsencode(source), os.fsencode(target), flags)  # type: ignore[operator]
+    if result == 0:
+        return True
+    import ctypes
+
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP) and not _nested(source, target):
+        return False
+    raise OSError(number, os.strerror(number), source, None, target)
+
+
+def _nested(source: str, target: str) -> bool:
+    # EINVAL also means "a directory into itself", which no fallback could do either.
+    return f"{target}/".startswith(f"{source}/")
+
+
+def _find_renamer() -> object:
+    if WINDOWS:
+        return False
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if MACOS:
+        call = getattr(libc, "renamex_np", None)
+        return call or False
+    renameat2 = getattr(libc, "renameat2", None)
+    if renameat2 is None:
+        return False
+
+    def rename(source: bytes, target: bytes, flags: int) -> int:
+        return int(renameat2(_AT_FDCWD, source, _AT_FDCWD, target, flags))
+
+    return rename
+
+
+def being_written(path: str) -> bool:
+    """Whether some program has this file open for writing right now, as far as the system tells.
+
+    Linux grants a read lease only on a file that nobody can write to.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    import fcntl
+
+    fd = os.open(path, os.O_RDONLY | _FLAGS)
+    try:
+        fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(fd)
+    return False
+
+
+def dead_temps(directory: str) -> Iterator[str]:
+    """Paths of temporary files in a directory whose writers are gone, each one locked while it is looked at."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(TEMP_PREFIX):
+                path = os.path.join(directory, name)
+                with suppress(OSError):
+                    fd = os.open(path, os.O_RDONLY | _FLAGS)
+                    try:
+                        if try_flock(fd):
+                            yield path
+                    finally:
+                        os.close(fd)
+
+
+def sweep(directory: str) -> None:
+    """Remove the temporary files that dead writers left behind; those of living ones stay."""
+    for path in dead_temps(directory):
+        if path.endswith(".part"):
+            with suppress(OSError):
+                os.unlink(path)

@@ -1,0 +1,184 @@
+"""Replacing a file that others may change at the same moment, without ever destroying what they wrote.
+
+Looking first and replacing afterwards loses whatever arrives in between. Here the new file and the old one change
+places in a single step, and what came out is looked at afterwards: if it is not what the change was based on, or
+somebody still has it open for writing, everything goes back and the caller is told.
+
+Until it is looked at, the text that came out lies in a file of agentm's own, whose name says which contents are
+worthless (the base of the change, and the new text itself). Anything else found in one after a crash is a rival's
+text and becomes a conflict copy.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+from contextlib import suppress
+
+from agentm.backends import _durable
+from agentm.backends._tree import NOFOLLOW, read_bytes, version_of
+from agentm.errors import ConcurrentModificationError, OutcomeUnknownError
+
+_SUFFIX = ".swap"
+_LONGEST_NAME = 240
+
+
+class Swap:
+    """One change of one file: put in place, then accepted or undone."""
+
+    def __init__(self, root: str, directory: str, path: str, base: bytes | None, data: bytes | None) -> None:
+        self.path = path
+        self.base = base
+        self.data = data
+        self.aside = os.path.join(directory, _aside_name(path[len(root) :].lstrip(os.sep), base, data))
+
+    def put(self, temp: _durable.Temp) -> None:
+        """Put a filled temporary file in place; what it displaces comes to lie aside."""
+        if self.base is None:
+            self._create(temp)
+            return
+        _durable.replace(temp.path, self.aside)
+        temp.path = self.aside
+        temp.placed = True  # from here on that name may hold a rival's text, which is not ours to remove
+        try:
+            swapped = _durable.exchange(self.aside, self.path)
+        except FileNotFoundError:
+            temp.placed = False
+            raise self._clash() from None
+        except OSError:
+            temp.placed = False
+            raise
+        if swapped:
+            self._look()
+            return
+        # This file system cannot exchange: look, then replace, and hope that nothing comes in between.
+        temp.placed = False
+        if content(self.path) != self.base:
+            raise self._clash()
+        _durable.replace(self.aside, self.path)
+        temp.placed = True
+
+    def take(self) -> None:
+        """Take the file out of its place; it comes to lie aside."""
+        _durable.rename_new(self.path, self.aside)
+        self._look()
+
+    def undo(self) -> None:
+        """Put things back as they were, as far as nobody has changed them again since."""
+        try:
+            self._go_back()
+        except FileNotFoundError:
+            raise OutcomeUnknownError(
+                "the lock was lost while the change was being put in place, and it may or may not stand; read it back."
+            ) from None
+        with suppress(OSError):
+            _durable.sync_dir(os.path.dirname(self.path))
+
+    def accept(self) -> None:
+        """Let go of what was displaced. A crash before this leaves it to the next start."""
+        with suppress(OSError):
+            _durable.unlink(self.aside)
+
+    def _create(self, temp: _durable.Temp) -> None:
+        try:
+            _durable.rename_new(temp.path, self.path)
+        except FileExistsError:
+            raise self._clash() from None
+        temp.placed = True
+
+    def _look(self) -> None:
+        try:
+            right = read_bytes(self.aside, NOFOLLOW) == self.base and not _durable.being_written(self.aside)
+        except FileNotFoundError:
+            return  # only somebody who took our lock away could have cleared it: the caller looks at the lock next
+        if not right:
+            self.undo()
+            raise self._clash()
+
+    def _go_back(self) -> None:
+        if self.base is None or self.data is None:
+            self._go_back_from_one_place()
+            return
+        try:
+            _durable.exchange(self.aside, self.path)
+        except FileNotFoundError:
+            keep(self.aside, self.path)  # what we put there is gone already
+            return
+        self._drop_if(self.data)
+
+    def _go_back_from_one_place(self) -> None:
+        if self.data is None:
+            keep(self.aside, self.path)
+        else:
+            _durable.rename_new(self.path, self.aside)
+            self._drop_if(self.data)
+
+    def _drop_if(self, worthless: bytes) -> None:
+        if read_bytes(self.aside, NOFOLLOW) == worthless:
+            _durable.unlink(self.aside)
+        else:
+            keep(self.aside, self.path)
+
+    def _clash(self) -> ConcurrentModificationError:
+        return ConcurrentModificationError(
+            "another program changed it at the same moment",
+            current=version_of(content(self.path)),
+            expected=version_of(self.base),
+        )
+
+
+def content(path: str) -> bytes | None:
+    """The bytes at a path, or None where nothing is."""
+    try:
+        return read_bytes(path, NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def keep(aside: str, path: str) -> None:
+    """Give a text back its place, or, if that is taken, a name beside it that says what it is."""
+    try:
+        _durable.rename_new(aside, path)
+        return
+    except FileExistsError:
+        pass
+    stem, extension = os.path.splitext(path)
+    _durable.rename_new(aside, f"{stem} (agentm conflict {os.urandom(4).hex()}){extension}")
+
+
+def recover(root: str, directory: str) -> None:
+    """Clear what dead writers left in a directory; keep every text that is not known to be worthless.
+
+    The caller holds the mutex of the store, so nobody alive is between putting and accepting.
+    """
+    _durable.sweep(directory)
+    for aside in _durable.dead_temps(directory):
+        if not aside.endswith(_SUFFIX):
+            continue
+        with suppress(OSError):
+            fields = os.path.basename(aside)[len(_durable.TEMP_PREFIX) : -len(_SUFFIX)].split(".")
+            if _digest(read_bytes(aside, NOFOLLOW)) in fields[1:3]:
+                _durable.unlink(aside)
+            else:
+                path = os.path.join(root, _key_of(fields))
+                _durable.make_dirs(os.path.dirname(path))
+                keep(aside, path)
+                _durable.sync_dir(os.path.dirname(path))
+
+
+def _aside_name(key: str, base: bytes | None, data: bytes | None) -> str:
+    # The key goes in as URL-safe base64 if it fits, so that a kept text finds its way back.
+    coded = binascii.b2a_base64(os.fsencode(key), newline=False).translate(bytes.maketrans(b"+/", b"-_")).decode()
+    name = f"{_durable.TEMP_PREFIX}{os.urandom(6).hex()}.{_digest(base)}.{_digest(data)}."
+    return name + (coded if len(name) + len(coded) < _LONGEST_NAME else "") + _SUFFIX
+
+
+def _key_of(fields: list[str]) -> str:
+    coded = fields[3] if len(fields) > 3 else ""
+    key = binascii.a2b_base64(coded.encode().translate(bytes.maketrans(b"-_", b"+/")))
+    return os.fsdecode(key) if key else "recovered.md"
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,86 @@
+"""The default store: plain files in a directory of this machine, one writer process at a time.
+
+Two processes that write at once still tear nothing and lose no compare-and-swap; the backend does not promise
+more (`concurrent_writers` is False), because a plain write means that the last one wins.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agentm.backends import _durable
+from agentm.backends._mutex import lock_directory
+from agentm.backends._tree import NOFOLLOW, FileTree, read_bytes, version_of
+from agentm.seam.types import Capabilities
+
+PROTOCOL = "device-local"
+
+
+class DeviceLocalBackend(FileTree):
+    """Plain files below ``root`` (by default ``~/.agentm/memory``), which is made on construction."""
+
+    protocol = PROTOCOL
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        super().__init__(os.path.join("~", ".agentm", "memory") if root is None else root, mode=0o700)
+        _durable.sweep(self.root)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Callable[[], None]]:
+        with lock_directory(self.root):
+            yield lambda: None
+
+    def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
+        if if_version is not None:
+            self._expect(if_version, _version_at(path))  # a cheap no before the costly flush
+        parent = os.path.dirname(path)
+        try:
+            self._place(self.root, path, parent, data, if_version)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # Another file system is mounted below the root: there the temporary must lie beside its target.
+            _durable.sweep(parent)
+            self._place(parent, path, parent, data, if_version)
+        with _durable.settling():
+            _durable.sync_dir(parent)
+
+    def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
+        with _durable.Temp(temp_dir) as temp:
+            temp.fill(data, _mode_at(path))
+            if not os.path.isdir(parent):
+                _durable.make_dirs(parent)
+            with lock_directory(self.root):
+                if if_version is not None:
+                    self._expect(if_version, _version_at(path))
+                temp.settle()
+                _durable.replace(temp.path, path)
+                temp.placed = True
+
+
+def _version_at(path: str) -> str:
+    try:
+        return version_of(read_bytes(path, NOFOLLOW))
+    except (FileNotFoundError, NotADirectoryError):
+        return version_of(None)
+
+
+def _mode_at(path: str) -> int | None:
+    """Permission bits to keep; refuses to write over a directory or through a link."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return stat.S_IMODE(mode)

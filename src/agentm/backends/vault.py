@@ -1,0 +1,142 @@
+"""A folder that a sync client replicates: an Obsidian vault, a Drive or Dropbox folder.
+
+Two kinds of rivals write here. Other agentm processes keep to the mutex. The sync client, an editor or another
+device do not; against them every change goes through `Swap`, which never destroys a text it has not read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from agentm.backends import _durable
+from agentm.backends._mutex import Held, Mutex, default_lock_root
+from agentm.backends._swap import Swap, content, recover
+from agentm.backends._tree import FileTree, version_of
+from agentm.errors import ConfigError, LockLostError
+from agentm.seam.types import Capabilities
+
+PROTOCOL = "vault"
+
+
+class VaultBackend(FileTree):
+    """Plain files below ``root``; locks live under ``lock_root``, never in the vault."""
+
+    protocol = PROTOCOL
+
+    lock_patience = 10.0
+    """Seconds that a holder may keep others waiting before it loses the lock."""
+
+    def __init__(self, root: str | os.PathLike[str], *, lock_root: str | os.PathLike[str] | None = None) -> None:
+        self.lock_root = os.path.abspath(os.path.expanduser(os.fspath(lock_root or default_lock_root())))
+        self._mutex = Mutex(_lock_path(os.fspath(root), self.lock_root), patience=self.lock_patience)
+        super().__init__(root, mode=0o777)
+        self._clear_up()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            concurrent_writers=True,
+            conflict_files=True,
+            sync=True,
+            remove=True,
+            rename=True,
+            append=True,
+            compare_and_swap=True,
+            change_feed=True,
+        )
+
+    @property
+    def conflict_strategy(self) -> str:
+        """A whole file is what conflicts; both sides are shown, nothing is merged silently."""
+        return "whole-file"
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Callable[[], None]]:
+        with self._mutex.hold() as held:
+            yield lambda: _check(held)
+
+    def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
+        if if_version is not None:
+            self._expect(if_version, version_of(content(path)))  # a cheap no before waiting for the lock
+        with self._mutex.hold() as held:
+            base = content(path)
+            if if_version is not None:
+                self._expect(if_version, version_of(base))
+            try:
+                self._put(held, self.root, path, base, data)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                # Another file system is mounted below the root: there the temporary must lie beside its target.
+                recover(self.root, os.path.dirname(path))
+                self._put(held, os.path.dirname(path), path, base, data)
+
+    def _put(self, held: Held, temp_dir: str, path: str, base: bytes | None, data: bytes) -> None:
+        parent = os.path.dirname(path)
+        swap = Swap(self.root, temp_dir, path, base, data)
+        with _durable.Temp(temp_dir) as temp:
+            temp.fill(data, _durable.mode_of(path))
+            if not os.path.isdir(parent):
+                _durable.make_dirs(parent)
+            _check(held)
+            temp.settle()
+            swap.put(temp)
+        self._conclude(held, swap, parent)
+
+    def _remove_file(self, path: str, if_version: str | None) -> None:
+        if if_version is None:
+            _durable.unlink(path)
+            return
+        base = content(path)
+        self._expect(if_version, version_of(base))
+        swap = Swap(self.root, self.root, path, base, None)
+        swap.take()
+        with _durable.settling():
+            _durable.sync_dir(os.path.dirname(path))
+        swap.accept()
+
+    def _conclude(self, held: Held, swap: Swap, parent: str) -> None:
+        """Acknowledge only what is flushed, and only if the lock was ours all along."""
+        if not held.ours():
+            swap.undo()
+            raise _lost()
+        with _durable.settling():
+            _durable.sync_dir(parent)
+        swap.accept()
+
+    def _clear_up(self) -> None:
+        # Whoever holds the lock now is alive, and what lies about may be its own: leave it to the next start.
+        with suppress(OSError):
+            held = self._mutex.try_hold()
+            if held is not None:
+                try:
+                    recover(self.root, self.root)
+                finally:
+                    held.release()
+
+
+def _check(held: Held) -> None:
+    if not held.ours():
+        raise _lost()
+
+
+def _lost() -> LockLostError:
+    return LockLostError("this process slept through its turn and another one took over")
+
+
+def _lock_path(root: str, lock_root: str) -> str:
+    """One lock for one vault, by whatever path it is reached."""
+    real = os.path.normcase(os.path.realpath(os.path.expanduser(root)))
+    locks = os.path.normcase(os.path.realpath(lock_root))
+    if f"{locks}{os.sep}".startswith(f"{real.rstrip(os.sep)}{os.sep}"):
+        raise ConfigError(
+            f"the lock folder {lock_root!r} lies inside the vault {root!r}, where it would be synced; "
+            "choose a lock_root outside of it.",
+            code="lock_root_in_vault",
+            backend=PROTOCOL,
+        )
+    return os.path.join(lock_root, f"{hashlib.sha256(os.fsencode(real)).hexdigest()[:32]}.lock")
