@@ -96,9 +96,9 @@ def _create_locked(directory: str) -> tuple[str, int, int]:
         fd = os.open(path, _CREATE | _FLAGS, 0o666)
         lock = -1
         try:
-            lock = os.open(path, os.O_RDONLY | _FLAGS)
+            lock = _open_locked(path)
             # A sweep holds the lock only while it unlinks: getting it on a file that is still there is final.
-            if try_flock(lock) and os.fstat(lock).st_nlink:
+            if lock >= 0 and os.fstat(lock).st_nlink:
                 return path, fd, lock
         except FileNotFoundError:
             pass  # a sweep was faster than our lock: again
@@ -110,6 +110,27 @@ def _create_locked(directory: str) -> tuple[str, int, int]:
             raise
         _close(lock)
         _close(fd)
+
+
+def _open_locked(path: str) -> int:
+    """A descriptor that holds the file's lock, or -1 if somebody else has it."""
+    for access in (os.O_RDONLY, os.O_RDWR):
+        fd = os.open(path, access | _FLAGS)
+        try:
+            if try_flock(fd):
+                return fd
+        except OSError as error:
+            os.close(fd)
+            # NFS grants an exclusive lock only on a descriptor that can write.
+            if error.errno != errno.EBADF or access == os.O_RDWR:
+                raise
+            continue
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return -1
+    return -1
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -134,9 +155,13 @@ def sync_dir(path: str) -> None:
     """Flush a directory's entries. Windows has no such call; its journal orders renames by itself."""
     if WINDOWS:
         return
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS & ~getattr(os, "O_NOFOLLOW", 0))
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        # Some network file systems have no flush for a directory: there is nothing more that could be done.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
     finally:
         os.close(fd)
 
@@ -319,12 +344,12 @@ def dead_temps(directory: str) -> Iterator[str]:
             if name.startswith(TEMP_PREFIX):
                 path = os.path.join(directory, name)
                 with suppress(OSError):
-                    fd = os.open(path, os.O_RDONLY | _FLAGS)
+                    lock = _open_locked(path)
                     try:
-                        if try_flock(fd):
+                        if lock >= 0:
                             yield path
                     finally:
-                        os.close(fd)
+                        _close(lock)
 
 
 def sweep(directory: str) -> None:

@@ -8,6 +8,7 @@ after it publishes anything. The same look catches a lock file that somebody del
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sys
@@ -165,17 +166,31 @@ def _same_file(path: str, fd: int) -> bool:
 @contextmanager
 def lock_directory(directory: str, *, patience: float = 30.0) -> Iterator[None]:
     """Exclude other writers of one directory for a few system calls, without leaving a file in it."""
-    if sys.platform == "win32":
+    fd = _directory_lock(directory, patience)
+    if fd is None:
         with Mutex(os.path.join(directory, f"{_durable.TEMP_PREFIX}lock"), patience=patience).hold():
             yield
         return
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _directory_lock(directory: str, patience: float) -> int | None:
+    """A descriptor that locks the directory itself; None on systems (Windows, NFS) that lock only files."""
+    if sys.platform == "win32":
+        return None
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not try_flock(fd):
             _wait(fd, directory, patience)
-        yield
-    finally:
+    except BaseException as error:
         os.close(fd)
+        if isinstance(error, OSError) and error.errno == errno.EBADF:
+            return None
+        raise
+    return fd
 
 
 def _wait(fd: int, directory: str, patience: float) -> None:

@@ -31,7 +31,7 @@ from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Change, Info, Versioned
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-NOFOLLOW = getattr(os, "ONOFOLLOW", 0)
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 # On the way to a place that nothing is at, the system may stumble over these as well.
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)

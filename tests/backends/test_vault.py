@@ -1,0 +1,286 @@
+"""What is true of a synced folder alone: locks outside, rivals inside, nothing of theirs lost."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import agentm
+from agentm import ConcurrentModificationError, Locator, VaultBackend
+from agentm.backends import _durable
+from agentm.errors import ConfigError, LockLostError
+
+NOTE = Locator("notes/a.md")
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> VaultBackend:
+    return VaultBackend(tmp_path / "vault", lock_root=tmp_path / "locks")
+
+
+def on_disk(vault: VaultBackend, key: str = "notes/a.md") -> Path:
+    return Path(vault.root, key)
+
+
+def everything(vault: VaultBackend) -> dict[str, str]:
+    return {
+        str(path.relative_to(vault.root)): path.read_text() for path in Path(vault.root).rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.spec("SEAM-14")
+def test_the_profile_of_a_synced_folder_with_many_writers(vault: VaultBackend) -> None:
+    can = vault.capabilities
+    assert (can.concurrent_writers, can.conflict_files, can.encryption, can.sync) == (True, True, False, True)
+    assert vault.conflict_strategy == "whole-file"
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.parametrize("xdg", [False, True])
+def test_locks_live_in_the_cache_and_never_in_the_vault(
+    tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch, xdg: bool
+) -> None:
+    cache = os.path.join(home, ".cache")
+    if xdg:
+        cache = str(tmp_path / "xdg")
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    vault = VaultBackend(tmp_path / "vault")
+    vault.write(NOTE, "x")
+    assert os.listdir(os.path.join(cache, "agentm", "locks"))
+    assert everything(vault) == {"notes/a.md": "x"}
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_lock_folder_inside_the_vault_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        VaultBackend(tmp_path / "vault", lock_root=tmp_path / "vault" / "locks")
+    assert caught.value.code == "lock_root_in_vault"
+    assert not (tmp_path / "vault").exists()
+
+
+@pytest.mark.spec("SEAM-15")
+def test_the_folder_and_the_seam_show_the_same_bytes_at_the_same_path(vault: VaultBackend) -> None:
+    path = on_disk(vault)
+    path.parent.mkdir()
+    path.write_bytes("von Hand\r\nä".encode())
+    assert vault.read(NOTE) == "von Hand\r\nä"
+    vault.write(NOTE, "through the seam\n")
+    assert path.read_bytes() == b"through the seam\n"
+
+
+def rival_before(monkeypatch: pytest.MonkeyPatch, call: str, act: Callable[[], None]) -> list[str]:
+    """Let a rival act at the last instant before one of the steps of a write."""
+    real = getattr(_durable, call)
+    acted: list[str] = []
+
+    def with_rival(*args: str) -> object:
+        if not acted:
+            acted.append(call)
+            act()
+        return real(*args)
+
+    monkeypatch.setattr(_durable, call, with_rival)
+    return acted
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_rivals_text_stays_when_it_lands_in_the_last_instant(
+    vault: VaultBackend, monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
+    vault.write(NOTE, "base")
+    version = vault.read_versioned(NOTE).version
+    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's") and None)
+    with pytest.raises(ConcurrentModificationError) as caught:
+        if plain:
+            vault.write(NOTE, "ours")
+        else:
+            vault.write_versioned(NOTE, "ours", if_version=version)
+    assert acted
+    assert everything(vault) == {"notes/a.md": "the rival's"}
+    assert caught.value.current == vault.read_versioned(NOTE).version
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_rival_that_creates_the_file_first_keeps_it(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.mkdir(Locator("notes"))
+    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's") and None)
+    with pytest.raises(ConcurrentModificationError):
+        vault.write(NOTE, "ours")
+    assert acted
+    assert everything(vault) == {"notes/a.md": "the rival's"}
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_rival_that_deletes_the_file_is_noticed(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.write(NOTE, "base")
+    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).unlink())
+    with pytest.raises(ConcurrentModificationError) as caught:
+        vault.write(NOTE, "ours")
+    assert acted
+    assert caught.value.current == "absent"
+    assert everything(vault) == {}
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_conditional_remove_spares_a_rivals_text(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.write(NOTE, "base")
+    version = vault.read_versioned(NOTE).version
+    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's") and None)
+    with pytest.raises(ConcurrentModificationError):
+        vault.remove(NOTE, if_version=version)
+    assert acted
+    assert everything(vault) == {"notes/a.md": "the rival's"}
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open for writing")
+def test_an_editor_in_the_middle_of_saving_is_not_cut_off(vault: VaultBackend) -> None:
+    vault.write(NOTE, "")
+    with on_disk(vault).open("r+") as editor:  # truncated, not yet written: looks just like the base
+        with pytest.raises(ConcurrentModificationError):
+            vault.write(NOTE, "ours")
+        editor.write("the editor's")
+    assert vault.read(NOTE) == "the editor's"
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_rivals_text_displaced_in_a_crash_becomes_a_conflict_copy(
+    vault: VaultBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vault.write(NOTE, "base")
+
+    class PowerCut(BaseException):
+        pass
+
+    real = _durable.exchange
+
+    def exchange(first: str, second: str) -> bool:
+        on_disk(vault).write_text("the rival's")
+        real(first, second)
+        raise PowerCut
+
+    monkeypatch.setattr(_durable, "exchange", exchange)
+    with pytest.raises(PowerCut):
+        vault.write(NOTE, "ours")
+    monkeypatch.undo()
+    again = VaultBackend(vault.root, lock_root=tmp_path / "locks")
+    assert sorted(everything(again).values()) == ["ours", "the rival's"]
+    [copy] = agentm.detect_conflict_files(again)
+    assert (copy.base, again.read(copy.locator)) == (NOTE, "the rival's")
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_crash_after_the_swap_leaves_no_trace_when_nobody_interfered(
+    vault: VaultBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vault.write(NOTE, "base")
+    real = _durable.exchange
+
+    class PowerCut(BaseException):
+        pass
+
+    def exchange(first: str, second: str) -> bool:
+        real(first, second)
+        raise PowerCut
+
+    monkeypatch.setattr(_durable, "exchange", exchange)
+    with pytest.raises(PowerCut):
+        vault.write(NOTE, "ours")
+    monkeypatch.undo()
+    assert len(everything(vault)) == 2
+    again = VaultBackend(vault.root, lock_root=tmp_path / "locks")
+    assert everything(again) == {"notes/a.md": "ours"}
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_file_system_that_cannot_exchange_still_compares(
+    vault: VaultBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.write(NOTE, "base")
+    asked: list[str] = []
+    monkeypatch.setattr(_durable, "exchange", lambda first, second: bool(asked.append(first)))
+    vault.write(NOTE, "two")
+    assert asked
+    assert everything(vault) == {"notes/a.md": "two"}
+    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's") and None)
+    with pytest.raises(ConcurrentModificationError):
+        vault.write(NOTE, "three")
+    assert acted
+    assert everything(vault) == {"notes/a.md": "the rival's"}
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.parametrize("existing", [True, False])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_lock_that_was_lost_on_the_way_undoes_the_write(
+    vault: VaultBackend, monkeypatch: pytest.MonkeyPatch, existing: bool, moment: str
+) -> None:
+    if existing:
+        vault.write(NOTE, "base")
+    before = everything(vault)
+    call = "exchange" if existing else "rename_new"
+    real = getattr(_durable, call)
+    lost: list[str] = []
+
+    def lose() -> None:
+        for name in os.listdir(vault.lock_root):
+            os.unlink(os.path.join(vault.lock_root, name))
+            lost.append(name)
+
+    def slow(first: str, second: str) -> object:
+        if lost:
+            return real(first, second)
+        if moment == "before":
+            lose()
+        result = real(first, second)
+        if moment == "after":
+            lose()
+        return result
+
+    monkeypatch.setattr(_durable, call, slow)
+    with pytest.raises(LockLostError):
+        vault.write(NOTE, "late")
+    assert lost
+    assert everything(vault) == before
+
+
+@pytest.mark.spec("SEAM-14")
+def test_one_vault_has_one_lock_by_whatever_path(tmp_path: Path, vault: VaultBackend) -> None:
+    os.symlink(vault.root, tmp_path / "other-way")
+    VaultBackend(tmp_path / "other-way", lock_root=tmp_path / "locks").write(NOTE, "x")
+    vault.write(NOTE, "y")
+    assert len([name for name in os.listdir(tmp_path / "locks") if name.endswith(".lock")]) == 1
+
+
+@pytest.mark.spec("SEAM-14")
+def test_opening_a_vault_beside_a_working_writer_disturbs_nothing(vault: VaultBackend, tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import pickle, sys; from agentm.backends import _durable; vault = pickle.loads(sys.stdin.buffer.read());\n"
+            "with vault._mutex.hold(), _durable.Temp(vault.root) as temp:\n"
+            "    print(temp.path, flush=True); open(sys.argv[1]).read()",
+            str(tmp_path / "gate"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    os.mkfifo(tmp_path / "gate")
+    assert holder.stdin
+    assert holder.stdout
+    holder.stdin.write(pickle.dumps(vault))
+    holder.stdin.close()
+    path = holder.stdout.readline().decode().strip()
+    VaultBackend(vault.root, lock_root=tmp_path / "locks")
+    assert os.path.exists(path)
+    (tmp_path / "gate").write_text("go")
+    assert holder.wait(30) == 0
+    holder.stdout.close()
