@@ -15,6 +15,14 @@ import agentm
 from agentm import Capabilities, DeviceLocalBackend, InvalidLocatorError, Locator, StoreError
 from agentm.backends import device_local
 
+HOLD_A_TEMP = """
+import sys
+from agentm.backends import _durable
+temp = _durable.Temp(sys.argv[1])
+print(temp.path, flush=True)
+sys.stdin.read()
+"""
+
 
 @pytest.fixture
 def backend(tmp_path: Path) -> DeviceLocalBackend:
@@ -68,8 +76,7 @@ def test_a_dead_writers_leftover_is_swept_and_a_living_ones_stays(backend: Devic
         [
             sys.executable,
             "-c",
-            "import sys; from agentm.backends import _durable; t = _durable.Temp(sys.argv[1]);"
-            "print(t.path, flush=True); sys.stdin.read()",
+            HOLD_A_TEMP,
             backend.root,
         ],
         stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ from agentm.backends import _durable
 from agentm.errors import ConfigError, LockLostError
 
 NOTE = Locator("notes/a.md")
+
+HOLD_THE_LOCK = """
+import pickle, sys
+from agentm.backends import _durable
+vault = pickle.loads(sys.stdin.buffer.read())
+with vault._mutex.hold(), _durable.Temp(vault.root) as temp:
+    print(temp.path, flush=True)
+    open(sys.argv[1]).read()
+"""
 
 
 @pytest.fixture
@@ -97,11 +107,9 @@ def test_a_rivals_text_stays_when_it_lands_in_the_last_instant(
     vault.write(NOTE, "base")
     version = vault.read_versioned(NOTE).version
     acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's") and None)
+    write = vault.write if plain else partial(vault.write_versioned, if_version=version)
     with pytest.raises(ConcurrentModificationError) as caught:
-        if plain:
-            vault.write(NOTE, "ours")
-        else:
-            vault.write_versioned(NOTE, "ours", if_version=version)
+        write(NOTE, "ours")
     assert acted
     assert everything(vault) == {"notes/a.md": "the rival's"}
     assert caught.value.current == vault.read_versioned(NOTE).version
@@ -265,9 +273,7 @@ def test_opening_a_vault_beside_a_working_writer_disturbs_nothing(vault: VaultBa
         [
             sys.executable,
             "-c",
-            "import pickle, sys; from agentm.backends import _durable; vault = pickle.loads(sys.stdin.buffer.read());\n"
-            "with vault._mutex.hold(), _durable.Temp(vault.root) as temp:\n"
-            "    print(temp.path, flush=True); open(sys.argv[1]).read()",
+            HOLD_THE_LOCK,
             str(tmp_path / "gate"),
         ],
         stdin=subprocess.PIPE,
