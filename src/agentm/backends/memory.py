@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agentm.backends._text import decode, encode
+from agentm.backends._text import check_names, decode, encode
 from agentm.errors import ConcurrentModificationError, StoreError, store_error
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
@@ -71,6 +71,7 @@ class MemoryBackend(StorageBackend):
             return Info(locator, False, len(file.data), file.mtime)
 
     def mkdir(self, locator: Locator) -> Locator:
+        check_names(locator, backend=PROTOCOL, verb="mkdir")
         with self._changed:
             if locator.key in self._files:
                 raise self._refusal(errno.EEXIST, "mkdir", locator)
@@ -92,9 +93,10 @@ class MemoryBackend(StorageBackend):
             self._tell(locator)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        check_names(target, backend=PROTOCOL, verb="rename")
         with self._changed:
             is_dir = source.key in self._dirs
-            if not source.key or (is_dir and f"{target.key}/".startswith(f"{source.key}/")):
+            if is_dir and (not source.key or target.key.startswith(f"{source.key}/")):
                 raise self._refusal(errno.EINVAL, "rename", source)
             if not is_dir:
                 self._file("rename", source)
@@ -110,9 +112,7 @@ class MemoryBackend(StorageBackend):
         return target
 
     def append(self, locator: Locator, content: str) -> Locator:
-        with self._changed:
-            old = self.read(locator) if locator.key in self._files else ""
-            self._put("append", locator, old + content, None)
+        self._put("append", locator, content, None)
         return locator
 
     def read_versioned(self, locator: Locator) -> Versioned:
@@ -141,11 +141,14 @@ class MemoryBackend(StorageBackend):
 
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
+        check_names(locator, backend=PROTOCOL, verb=verb)
         with self._changed:
             if locator.key in self._dirs:
                 raise self._refusal(errno.EISDIR, verb, locator)
             self._check(verb, locator, if_version)
             self._make_dirs(verb, locator, locator.parts[:-1])
+            if verb == "append" and locator.key in self._files:
+                data = self._files[locator.key].data + data
             self._count += 1
             file = _File(data, f"v{self._count}", time.time())
             self._files[locator.key] = file
