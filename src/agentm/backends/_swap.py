@@ -89,7 +89,8 @@ class Swap:
 
     def _look(self) -> None:
         try:
-            right = read_bytes(self.aside, NOFOLLOW) == self.base and not _durable.being_written(self.aside)
+            # In this order: once nobody can write to it any more, what it holds is final.
+            right = not _durable.being_written(self.aside) and read_bytes(self.aside, NOFOLLOW) == self.base
         except FileNotFoundError:
             return  # only somebody who took our lock away could have cleared it: the caller looks at the lock next
         if not right:
