@@ -1,0 +1,3 @@
+from agentm.cli import main
+
+raise SystemExit(main())
