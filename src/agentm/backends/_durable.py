@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 
@@ -178,25 +178,59 @@ def settling() -> Iterator[None]:
 def make_dirs(path: str, mode: int = 0o777) -> None:
     """Make a directory and its missing parents, each one flushed into its own parent before returning."""
     missing = []
-    while not os.path.isdir(path):
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
         missing.append(path)
-        parent = os.path.dirname(path)
-        if parent == path:
-            break
-        path = parent
+        path = os.path.dirname(path)
+    _make(reversed(missing), lambda parent, _: sync_dir(parent), mode)
+
+
+class Directories:
+    """The directories of one tree, made and flushed when they are first needed.
+
+    That a directory is there does not mean that it survives a crash: whoever made it may have died before flushing
+    it. So the way down to it is flushed once by us, and again if another directory stands there by then.
+    """
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+        self._flushed: dict[str, int] = {}
+
+    def ensure(self, path: str) -> None:
+        """Make sure that a directory below the top is there and survives."""
+        if self._known(path):
+            return
+        chain = []
+        while len(path) > len(self._top):
+            chain.append(path)
+            path = os.path.dirname(path)
+        _make([path for path in reversed(chain) if not self._known(path)], self._flush_entry)
+
+    def _known(self, path: str) -> bool:
+        try:
+            return path == self._top or self._flushed.get(path) == os.stat(path).st_ino
+        except OSError:
+            return False
+
+    def _flush_entry(self, parent: str, path: str) -> None:
+        sync_dir(parent)
+        self._flushed[path] = os.stat(path).st_ino
+
+
+def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> None:
+    """Make directories from the top down; after an error those that were made are gone again."""
     made: list[str] = []
     try:
-        for directory in reversed(missing):
+        for path in paths:
             with suppress(FileExistsError):
-                os.mkdir(directory, mode)
-                made.append(directory)
-            if not os.path.isdir(directory):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory)
-            sync_dir(os.path.dirname(directory))
+                os.mkdir(path, mode)
+                made.append(path)
+            if not os.path.isdir(path):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            flush(os.path.dirname(path), path)
     except BaseException:
-        for directory in reversed(made):
+        for path in reversed(made):
             with suppress(OSError):
-                os.rmdir(directory)
+                os.rmdir(path)
         raise
 
 

@@ -56,6 +56,7 @@ class FileTree(StorageBackend):
     def __init__(self, root: str | os.PathLike[str], *, mode: int) -> None:
         self.root = os.path.abspath(os.path.expanduser(os.fspath(root)))
         self._prefix = self.root.rstrip(os.sep) + os.sep
+        self._directories = _durable.Directories(self.root)
         try:
             _durable.make_dirs(self.root, mode)
         except OSError as cause:
@@ -128,7 +129,7 @@ class FileTree(StorageBackend):
         try:
             if os.path.lexists(path) and not os.path.isdir(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-            _durable.make_dirs(path)
+            self._directories.ensure(path)
         except (OSError, ValueError) as cause:
             self._fail(cause, "make", locator)
         return locator
@@ -169,7 +170,7 @@ class FileTree(StorageBackend):
             self._fail(cause, "rename", source)
         try:
             with self._exclusive() as check:
-                _durable.make_dirs(os.path.dirname(to_path))
+                self._directories.ensure(os.path.dirname(to_path))
                 check()
                 self._move(from_path, to_path, overwrite)
                 with _durable.settling():

@@ -56,8 +56,7 @@ class DeviceLocalBackend(FileTree):
     def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, _mode_at(path))
-            if not os.path.isdir(parent):
-                _durable.make_dirs(parent)
+            self._directories.ensure(parent)
             with lock_directory(self.root):
                 if if_version is not None:
                     self._expect(if_version, _version_at(path))

@@ -80,8 +80,7 @@ class VaultBackend(FileTree):
         swap = Swap(self.root, temp_dir, path, base, data)
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, _durable.mode_of(path))
-            if not os.path.isdir(parent):
-                _durable.make_dirs(parent)
+            self._directories.ensure(parent)
             _check(held)
             temp.settle()
             swap.put(temp)
