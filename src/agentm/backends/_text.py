@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
-
-from agentm.errors import InvalidLocatorError, NotTextError, store_error
-from agentm.seam.locator import Locator
+from agentm.errors import NotTextError
 
 
 def encode(content: str, *, backend: str, verb: str, locator: str) -> bytes:
@@ -41,20 +37,3 @@ def decode(data: bytes, *, backend: str, locator: str) -> str:
             verb="read",
             locator=locator,
         ) from cause
-
-
-def check_names(locator: Locator, *, backend: str, verb: str) -> None:
-    """Refuse a key that files could not have, so that a tree moves between all stores."""
-    try:
-        names = locator.key.encode("utf-8").split(b"/")
-    except UnicodeEncodeError as cause:
-        raise InvalidLocatorError(
-            f"{backend} could not {verb} {locator.key!r}: character {cause.start} of the key is half of a surrogate "
-            "pair and has no UTF-8 form; choose plain characters.",
-            backend=backend,
-            verb=verb,
-            locator=locator.key,
-        ) from cause
-    if max(map(len, names)) > 255:
-        number = errno.ENAMETOOLONG
-        raise store_error(OSError(number, os.strerror(number)), backend=backend, verb=verb, locator=locator.key)

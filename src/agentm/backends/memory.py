@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agentm.backends._text import check_names, decode, encode
-from agentm.errors import ConcurrentModificationError, StoreError, store_error
+from agentm.backends import _refusals
+from agentm.backends._text import decode, encode
+from agentm.errors import StoreError
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
@@ -71,7 +71,7 @@ class MemoryBackend(StorageBackend):
             return Info(locator, False, len(file.data), file.mtime)
 
     def mkdir(self, locator: Locator) -> Locator:
-        check_names(locator, backend=PROTOCOL, verb="mkdir")
+        _refusals.check_names(locator, backend=PROTOCOL, verb="mkdir")
         with self._changed:
             if locator.key in self._files:
                 raise self._refusal(errno.EEXIST, "mkdir", locator)
@@ -79,12 +79,14 @@ class MemoryBackend(StorageBackend):
         return locator
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        if not locator.key:
+            raise _refusals.is_root(backend=PROTOCOL, verb="remove")
         with self._changed:
             if locator.key in self._dirs:
                 if if_version is not None:
                     raise self._refusal(errno.EISDIR, "remove", locator)
-                if not locator.key or self.list(locator):
-                    raise self._refusal(errno.ENOTEMPTY if locator.key else errno.EPERM, "remove", locator)
+                if self.list(locator):
+                    raise self._refusal(errno.ENOTEMPTY, "remove", locator)
                 del self._dirs[locator.key]
             else:
                 self._check("remove", locator, if_version)
@@ -93,11 +95,13 @@ class MemoryBackend(StorageBackend):
             self._tell(locator)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
-        check_names(target, backend=PROTOCOL, verb="rename")
+        if not source.key:
+            raise _refusals.is_root(backend=PROTOCOL, verb="rename")
+        _refusals.check_names(target, backend=PROTOCOL, verb="rename")
         with self._changed:
             is_dir = source.key in self._dirs
-            if is_dir and (not source.key or target.key.startswith(f"{source.key}/")):
-                raise self._refusal(errno.EINVAL, "rename", source)
+            if is_dir and target.key.startswith(f"{source.key}/"):
+                raise _refusals.into_itself(backend=PROTOCOL, source=source)
             if not is_dir:
                 self._file("rename", source)
             if self.exists(target) and not (overwrite and not is_dir and target.key in self._files):
@@ -141,7 +145,7 @@ class MemoryBackend(StorageBackend):
 
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
-        check_names(locator, backend=PROTOCOL, verb=verb)
+        _refusals.check_names(locator, backend=PROTOCOL, verb=verb)
         with self._changed:
             if locator.key in self._dirs:
                 raise self._refusal(errno.EISDIR, verb, locator)
@@ -159,14 +163,7 @@ class MemoryBackend(StorageBackend):
         file = self._files.get(locator.key)
         current = file.version if file else ABSENT
         if if_version is not None and if_version != current:
-            raise ConcurrentModificationError(
-                f"{PROTOCOL} could not {verb} {locator.key!r}: it changed since you read it; read it again and retry.",
-                current=current,
-                expected=if_version,
-                backend=PROTOCOL,
-                verb=verb,
-                locator=locator.key,
-            )
+            raise _refusals.changed(backend=PROTOCOL, verb=verb, locator=locator, current=current, expected=if_version)
 
     def _file(self, verb: str, locator: Locator) -> _File:
         file = self._files.get(locator.key)
@@ -196,7 +193,7 @@ class MemoryBackend(StorageBackend):
         self._changed.notify_all()
 
     def _refusal(self, number: int, verb: str, locator: Locator) -> StoreError:
-        return store_error(OSError(number, os.strerror(number)), backend=PROTOCOL, verb=verb, locator=locator.key)
+        return _refusals.refusal(number, backend=PROTOCOL, verb=verb, locator=locator)
 
 
 class _MemoryWatcher:

@@ -24,9 +24,10 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 
+from agentm.backends import _refusals
 from agentm.backends._sqlite_file import DatabaseFile, Layout
-from agentm.backends._text import check_names, decode, encode
-from agentm.errors import ConcurrentModificationError, StoreError, store_error
+from agentm.backends._text import decode, encode
+from agentm.errors import StoreError
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
@@ -127,7 +128,7 @@ class SqliteBackend(StorageBackend):
         return Info(locator, bool(is_dir), size, mtime)
 
     def mkdir(self, locator: Locator) -> Locator:
-        check_names(locator, backend=PROTOCOL, verb="mkdir")
+        _refusals.check_names(locator, backend=PROTOCOL, verb="mkdir")
         with self._file.change("mkdir", locator.key) as tree:
             if _standing(tree, locator.key) not in (_DIRECTORY, ABSENT):
                 raise _refusal(errno.EEXIST, "mkdir", locator)
@@ -135,6 +136,8 @@ class SqliteBackend(StorageBackend):
         return locator
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        if not locator.key:
+            raise _refusals.is_root(backend=PROTOCOL, verb="remove")
         with self._file.change("remove", locator.key) as tree:
             standing = _standing(tree, locator.key)
             if standing == _DIRECTORY:
@@ -146,7 +149,9 @@ class SqliteBackend(StorageBackend):
             tree.execute("DELETE FROM entries WHERE key = ?", (locator.key,))
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
-        check_names(target, backend=PROTOCOL, verb="rename")
+        if not source.key:
+            raise _refusals.is_root(backend=PROTOCOL, verb="rename")
+        _refusals.check_names(target, backend=PROTOCOL, verb="rename")
         with self._file.change("rename", source.key) as tree:
             moved, replaced = _standing(tree, source.key), _standing(tree, target.key)
             _check_rename(source, moved, target, replaced, overwrite)
@@ -187,7 +192,7 @@ class SqliteBackend(StorageBackend):
 
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
-        check_names(locator, backend=PROTOCOL, verb=verb)
+        _refusals.check_names(locator, backend=PROTOCOL, verb=verb)
         version = os.urandom(8).hex()
         with self._file.change(verb, locator.key) as tree:
             standing = _standing(tree, locator.key)
@@ -316,21 +321,12 @@ def _differing(old: dict[str, str | None], new: dict[str, str | None]) -> tuple[
 
 def _check_version(verb: str, locator: Locator, current: str, if_version: str | None) -> None:
     if if_version is not None and if_version != current:
-        raise ConcurrentModificationError(
-            f"{PROTOCOL} could not {verb} {locator.key!r}: it changed since you read it; read it again and retry.",
-            current=current,
-            expected=if_version,
-            backend=PROTOCOL,
-            verb=verb,
-            locator=locator.key,
-        )
+        raise _refusals.changed(backend=PROTOCOL, verb=verb, locator=locator, current=current, expected=if_version)
 
 
 def _check_removable(tree: sqlite3.Connection, locator: Locator, if_version: str | None) -> None:
     if if_version is not None:
         raise _refusal(errno.EISDIR, "remove", locator)
-    if not locator.key:
-        raise _refusal(errno.EPERM, "remove", locator)
     if tree.execute("SELECT 1 FROM entries WHERE parent = ? LIMIT 1", (locator.key,)).fetchall():
         raise _refusal(errno.ENOTEMPTY, "remove", locator)
 
@@ -338,11 +334,11 @@ def _check_removable(tree: sqlite3.Connection, locator: Locator, if_version: str
 def _check_rename(source: Locator, moved: str, target: Locator, replaced: str, overwrite: bool) -> None:
     if moved == ABSENT:
         raise _refusal(errno.ENOENT, "rename", source)
-    if moved == _DIRECTORY and (not source.key or target.key.startswith(f"{source.key}/")):
-        raise _refusal(errno.EINVAL, "rename", source)
+    if moved == _DIRECTORY and target.key.startswith(f"{source.key}/"):
+        raise _refusals.into_itself(backend=PROTOCOL, source=source)
     if replaced != ABSENT and not (overwrite and _DIRECTORY not in (moved, replaced)):
         raise _refusal(errno.EEXIST, "rename", target)
 
 
 def _refusal(number: int, verb: str, locator: Locator) -> StoreError:
-    return store_error(OSError(number, os.strerror(number)), backend=PROTOCOL, verb=verb, locator=locator.key)
+    return _refusals.refusal(number, backend=PROTOCOL, verb=verb, locator=locator)
