@@ -21,8 +21,8 @@ help: ## show this list
 
 run: $(READY) ## see agentm work: the doctor, then a first write and read (home: .run)
 	@mkdir -p "$(RUN_HOME)"
-	$(OWN_HOME) $(PY) -m agentm doctor
-	$(OWN_HOME) $(PY) examples/first_steps.py
+	@echo '$$ agentm doctor' && $(OWN_HOME) $(PY) -m agentm doctor
+	@echo '$$ python examples/first_steps.py' && $(OWN_HOME) $(PY) examples/first_steps.py
 
 test: test-deps static ## everything CI runs: lint, types, imports, all tests
 	$(PY) -m pytest -m "not lab"
