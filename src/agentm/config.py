@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentm.backends import _durable
 from agentm.backends._mutex import Mutex, default_lock_root
 from agentm.errors import AgentmError, ConfigError, LockLostError
+from agentm.small_files import read_small
 
 CONFIG_NAME = ".agentm-config.json"
 STORAGE_BACKEND = "storage.backend"
@@ -32,7 +32,6 @@ KNOWN_KEYS = {
     LEGACY_VAULT_PATH: f"the older name of {VAULT_PATH}, still read",
 }
 
-_LARGEST = 1 << 20
 _PATH_KEYS = (VAULT_PATH, LEGACY_VAULT_PATH, SQLITE_PATH)
 _FOLDER_KEYS = (VAULT_PATH, LEGACY_VAULT_PATH)
 
@@ -156,24 +155,12 @@ def _unreadable(path: str, why: str) -> ConfigError:
 
 
 def _read_bytes(path: str) -> bytes | None:
-    # Non-blocking, because opening a FIFO that somebody put there would wait for ever.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
-        fd = os.open(path, flags)
+        return read_small(path)
     except OSError as cause:
         if cause.errno == errno.ENOENT and not os.path.islink(path):
             return None
         raise _unreadable(path, cause.strerror or str(cause)) from cause
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _unreadable(path, "it is not a regular file")
-        try:
-            data = file.read(_LARGEST + 1)
-        except OSError as cause:
-            raise _unreadable(path, cause.strerror or str(cause)) from cause
-    if len(data) > _LARGEST:
-        raise _unreadable(path, "it is larger than a mebibyte")
-    return data
 
 
 def _parse(path: str, data: bytes) -> dict[str, Any]:

@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
 from agentm.errors import ProjectFileError
 from agentm.seam import Locator, StorageBackend
+from agentm.small_files import read_small
 
 PROJECT_FILE = os.path.join(".harness", "project.json")
 LAYOUTS = {"new": "projects", "legacy": "personal-projects"}
 """Layout → the directory of a store that holds its projects, in the order they are looked for."""
 
 _REPO_KEYS = ("github_repo", "github", "repository", "repo")
-_LARGEST = 1 << 20
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for devices."""
 
@@ -151,7 +150,7 @@ def _slug_from_file(path: str) -> str | None:
 
 def _read_project(path: str) -> dict[str, Any]:
     try:
-        data = _read_small(path)
+        data = read_small(path)
         project = json.loads(data.decode("utf-8-sig"))
     except OSError as cause:
         raise _bad(path, f"it cannot be read ({cause.strerror or cause}); check what stands there") from cause
@@ -168,20 +167,9 @@ def _bad(path: str, why: str) -> ProjectFileError:
     return ProjectFileError(f"the project file {path!r} is there but cannot be used: {why}, or remove the file.")
 
 
-def _read_small(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(None, "it is not a regular file")
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise OSError(None, "it is larger than a mebibyte")
-    return data
-
-
 def _slug_from_origin(git_root: str) -> str | None:
     try:
-        text = _read_small(os.path.join(_common_dir(git_root), "config")).decode("utf-8", "replace")
+        text = read_small(os.path.join(_common_dir(git_root), "config")).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
     url = origin_url(text)
@@ -192,11 +180,11 @@ def _common_dir(git_root: str) -> str:
     """The directory with git's config, following the pointer files of worktrees and submodules."""
     git_dir = os.path.join(git_root, ".git")
     if os.path.isfile(git_dir):
-        pointer = _read_small(git_dir).decode("utf-8", "surrogateescape")
+        pointer = read_small(git_dir).decode("utf-8", "surrogateescape")
         git_dir = os.path.join(git_root, pointer.removeprefix("gitdir:").strip())
     common = os.path.join(git_dir, "commondir")
     if os.path.isfile(common):
-        git_dir = os.path.join(git_dir, _read_small(common).decode("utf-8", "surrogateescape").strip())
+        git_dir = os.path.join(git_dir, read_small(common).decode("utf-8", "surrogateescape").strip())
     return os.path.normpath(git_dir)
 
 
