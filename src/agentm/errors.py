@@ -211,6 +211,21 @@ if hasattr(_errno, "EDQUOT"):
     _ERRNO[_errno.EDQUOT] = (StoreError, "no_space", "the disk quota is used up", "free some space and try again")
 
 
+# How a sentence says a verb whose name does not fit into one.
+_PHRASES = {
+    "append": "append to",
+    "changes": "scan",
+    "exists": "look for",
+    "info": "look at",
+    "mkdir": "make the folder",
+}
+
+
+def could_not(backend: str, verb: str, locator: str) -> str:
+    """How every sentence about a failed verb begins."""
+    return f"{backend} could not {_PHRASES.get(verb, verb)} {locator!r}"
+
+
 def store_error(cause: OSError, *, backend: str, verb: str, locator: str, errno: int | None = None) -> StoreError:
     """Say in one sentence what the operating system refused, keeping its errno."""
     if isinstance(cause, StoreError):
@@ -219,7 +234,7 @@ def store_error(cause: OSError, *, backend: str, verb: str, locator: str, errno:
     fallback = (StoreError, "store_failed", cause.strerror or str(cause), "see the system's message and try again")
     cls, code, what, fix = _ERRNO.get(number or 0, fallback)
     return cls(
-        f"{backend} could not {verb} {locator!r}: {what}; {fix}.",
+        f"{could_not(backend, verb, locator)}: {what}; {fix}.",
         code=code,
         errno=number,
         backend=backend,

@@ -238,20 +238,12 @@ def write_file(path: str, data: bytes) -> None:
     """Replace one file, atomically and durably, with its temporary beside it."""
     directory = os.path.dirname(os.path.abspath(path))
     with Temp(directory) as temp:
-        temp.fill(data, mode_of(path))
+        temp.fill(data, stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None)
         temp.settle()
         replace(temp.path, path)
         temp.placed = True
     with settling():
         sync_dir(directory)
-
-
-def mode_of(path: str) -> int | None:
-    """The permission bits to carry over from what stands at a path; None when nothing does."""
-    try:
-        return stat.S_IMODE(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return None
 
 
 def replace(source: str, target: str) -> None:

@@ -84,9 +84,7 @@ class Mutex:
                     return taken
             if waited > 3 * self.patience + 1:
                 raise LockTimeoutError(
-                    f"the lock {self.path!r} has been held by process {_name(holder)} for {waited:.0f} s; "
-                    "end that process, or wait for it.",
-                    verb="lock",
+                    f"process {_name(holder)} has held the lock for {waited:.0f} s and may be stopped ({self.path})"
                 )
             time.sleep(pause * (0.5 + random.random()))
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -198,9 +196,7 @@ def _wait(fd: int, directory: str, patience: float) -> None:
     while not try_flock(fd):
         if time.monotonic() > deadline:
             raise LockTimeoutError(
-                f"the store at {directory!r} has been locked by another process for {patience:.0f} s; "
-                "end or resume that process.",
-                verb="lock",
+                f"another process has held the lock for {patience:.0f} s and may be stopped ({directory})"
             )
         time.sleep(pause * (0.5 + random.random()))
         pause = min(pause * 2, _LONGEST_PAUSE)

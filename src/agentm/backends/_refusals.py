@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from agentm.errors import ConcurrentModificationError, InvalidLocatorError, StoreError, store_error
+from agentm.errors import ConcurrentModificationError, InvalidLocatorError, StoreError, could_not, store_error
 from agentm.seam.locator import Locator
 
 _LONGEST_NAME = 255
@@ -19,7 +19,7 @@ def refusal(number: int, *, backend: str, verb: str, locator: Locator) -> StoreE
 def changed(*, backend: str, verb: str, locator: Locator, current: str, expected: str) -> ConcurrentModificationError:
     """Another version stands there than the caller knew."""
     return ConcurrentModificationError(
-        f"{backend} could not {verb} {locator.key!r}: it changed since you read it; read it again and retry.",
+        f"{could_not(backend, verb, locator.key)}: it changed since you read it; read it again and retry.",
         current=current,
         expected=expected,
         backend=backend,
@@ -31,7 +31,7 @@ def changed(*, backend: str, verb: str, locator: Locator, current: str, expected
 def is_root(*, backend: str, verb: str) -> StoreError:
     """The root was to be removed or renamed."""
     return StoreError(
-        f"{backend} could not {verb} '': the root always stays; name what it holds instead.",
+        f"{could_not(backend, verb, '')}: the root always stays; name what it holds instead.",
         code="is_root",
         errno=errno.EBUSY,
         backend=backend,
@@ -43,7 +43,7 @@ def is_root(*, backend: str, verb: str) -> StoreError:
 def into_itself(*, backend: str, source: Locator) -> StoreError:
     """A directory was to move below itself."""
     return StoreError(
-        f"{backend} could not rename {source.key!r}: a directory cannot move into itself; choose a target outside it.",
+        f"{could_not(backend, 'rename', source.key)}: a directory cannot move into itself; choose a target outside it.",
         code="into_itself",
         errno=errno.EINVAL,
         backend=backend,
@@ -58,7 +58,7 @@ def check_names(locator: Locator, *, backend: str, verb: str) -> None:
         names = locator.key.encode("utf-8").split(b"/")
     except UnicodeEncodeError as cause:
         raise InvalidLocatorError(
-            f"{backend} could not {verb} {locator.key!r}: character {cause.start} of the key is half of a surrogate "
+            f"{could_not(backend, verb, locator.key)}: character {cause.start} of the key is half of a surrogate "
             "pair and has no UTF-8 form; choose plain characters.",
             backend=backend,
             verb=verb,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentm.errors import LockTimeoutError, OutcomeUnknownError, StoreError, store_error
+from agentm.errors import LockTimeoutError, OutcomeUnknownError, StoreError, could_not, store_error
 
 # SQLITE_ERROR is a missing table or column: our statements are fixed, so the file's layout is what changed.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
@@ -65,7 +65,7 @@ def is_unsettled(error: sqlite3.Error) -> bool:
 def reporting(path: str, *, backend: str, verb: str, locator: str) -> Iterator[None]:
     """Turn what escapes the block into the errors of agentm."""
     context: dict[str, Any] = {"backend": backend, "verb": verb, "locator": locator}
-    sentence = f"{backend} could not {verb} {locator!r}: "
+    sentence = f"{could_not(backend, verb, locator)}: "
     try:
         yield
     except sqlite3.Error as cause:

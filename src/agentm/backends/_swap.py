@@ -17,7 +17,7 @@ import os
 from contextlib import suppress
 
 from agentm.backends import _durable
-from agentm.backends._tree import NOFOLLOW, read_bytes, version_of
+from agentm.backends._files import NOFOLLOW, content, read_bytes, version_of
 from agentm.errors import ConcurrentModificationError, OutcomeUnknownError
 
 _SUFFIX = ".swap"
@@ -70,7 +70,7 @@ class Swap:
             self._go_back()
         except FileNotFoundError:
             raise OutcomeUnknownError(
-                "the lock was lost while the change was being put in place, and it may or may not stand; read it back."
+                "the lock was lost while the change was being put in place, and it may or may not stand"
             ) from None
         with suppress(OSError):
             _durable.sync_dir(os.path.dirname(self.path))
@@ -127,14 +127,6 @@ class Swap:
             current=version_of(content(self.path)),
             expected=version_of(self.base),
         )
-
-
-def content(path: str) -> bytes | None:
-    """The bytes at a path, or None where nothing is."""
-    try:
-        return read_bytes(path, NOFOLLOW)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def keep(aside: str, path: str) -> None:

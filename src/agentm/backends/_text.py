@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agentm.errors import NotTextError
+from agentm.errors import NotTextError, could_not
 
 
 def encode(content: str, *, backend: str, verb: str, locator: str) -> bytes:
     """UTF-8 bytes of a text, with every newline as it is."""
     if not isinstance(content, str):
         raise NotTextError(
-            f"{backend} could not {verb} {locator!r}: the content is {type(content).__name__}, not text; pass a str.",
+            f"{could_not(backend, verb, locator)}: the content is {type(content).__name__}, not text; pass a str.",
             backend=backend,
             verb=verb,
             locator=locator,
@@ -18,7 +18,7 @@ def encode(content: str, *, backend: str, verb: str, locator: str) -> bytes:
         return content.encode("utf-8")
     except UnicodeEncodeError as cause:
         raise NotTextError(
-            f"{backend} could not {verb} {locator!r}: character {cause.start} is half of a surrogate pair and has no "
+            f"{could_not(backend, verb, locator)}: character {cause.start} is half of a surrogate pair and has no "
             "UTF-8 form; remove it.",
             backend=backend,
             verb=verb,
@@ -32,7 +32,7 @@ def decode(data: bytes, *, backend: str, locator: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as cause:
         raise NotTextError(
-            f"{backend} could not read {locator!r}: byte {cause.start} is not UTF-8; convert or move the file.",
+            f"{could_not(backend, 'read', locator)}: byte {cause.start} is not UTF-8; convert or move the file.",
             backend=backend,
             verb="read",
             locator=locator,

@@ -7,45 +7,37 @@ a write never goes through one.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat
 from typing import NoReturn
 
-from agentm.backends import _durable
+from agentm.backends import _durable, _refusals
+from agentm.backends._files import content as content_at, read_bytes, stamps, version_of
 from agentm.backends._text import decode, encode
 from agentm.errors import (
     AgentmError,
     ConcurrentModificationError,
     InvalidLocatorError,
     OutcomeUnknownError,
+    could_not,
     store_error,
 )
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
-from agentm.seam.types import ABSENT, Change, Info, Versioned
-
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+from agentm.seam.types import Change, Info, Versioned
 
 # On the way to a place that nothing is at, the system may stumble over these as well.
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
-# A file changed less than this before it was stamped may change again without its times showing it.
-_RACY_SECONDS = 2.0
+_APPEND_PATIENCE = 30.0
 
 _new_locator = Locator.__new__
 _set_key = Locator.key.__set__  # type: ignore[attr-defined, misc]  # a slot is a descriptor
-
-
-def version_of(data: bytes | None) -> str:
-    """The version token of a file's bytes."""
-    return ABSENT if data is None else f"sha256-{hashlib.sha256(data).hexdigest()}"
 
 
 class FileTree(StorageBackend):
@@ -74,11 +66,7 @@ class FileTree(StorageBackend):
         return Locator("/".join(parts))
 
     def read(self, locator: Locator) -> str:
-        try:
-            data = read_bytes(self._prefix + locator.key)
-        except (OSError, ValueError) as cause:
-            self._fail(cause, "read", locator, absent=True)
-        return decode(data, backend=self.protocol, locator=locator.key)
+        return decode(self._bytes("read", locator), backend=self.protocol, locator=locator.key)
 
     def write(self, locator: Locator, content: str) -> Locator:
         self._write("write", locator, content, None)
@@ -111,7 +99,7 @@ class FileTree(StorageBackend):
         except OSError as cause:
             if cause.errno in _NOTHING_THERE:
                 return False
-            self._fail(cause, "look at", locator)
+            self._fail(cause, "exists", locator)
         except ValueError:
             return False
         return True
@@ -120,84 +108,75 @@ class FileTree(StorageBackend):
         try:
             found = os.stat(self._prefix + locator.key)
         except (OSError, ValueError) as cause:
-            self._fail(cause, "look at", locator, absent=True)
+            self._fail(cause, "info", locator, absent=True)
         is_dir = stat.S_ISDIR(found.st_mode)
         return Info(locator, is_dir, 0 if is_dir else found.st_size, found.st_mtime)
 
     def mkdir(self, locator: Locator) -> Locator:
-        path = self._writable("make", locator)
-        try:
+        path = self._writable("mkdir", locator)
+        with self._reporting("mkdir", locator):
             if os.path.lexists(path) and not os.path.isdir(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             self._directories.ensure(path)
-        except (OSError, ValueError) as cause:
-            self._fail(cause, "make", locator)
         return locator
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
         path = self._writable("remove", locator)
-        try:
-            if not locator.key:
-                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-            with self._exclusive() as check:
-                is_dir = stat.S_ISDIR(os.lstat(path).st_mode)
-                check()
-                if is_dir and if_version is not None:
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-                if is_dir:
-                    _durable.rmdir(path)
-                else:
-                    self._remove_file(path, if_version)
-                with _durable.settling():
-                    _durable.sync_dir(os.path.dirname(path))
-        except (OSError, ValueError, AgentmError) as cause:
-            self._fail(cause, "remove", locator, absent=True)
+        if not locator.key:
+            raise _refusals.is_root(backend=self.protocol, verb="remove")
+        with self._reporting("remove", locator, absent=True), self._exclusive() as check:
+            is_dir = os.path.isdir(path) and not os.path.islink(path)
+            check()
+            if not is_dir:
+                self._remove_file(path, if_version)
+            elif if_version is not None:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            else:
+                _durable.rmdir(path)
+            with _durable.settling():
+                _durable.sync_dir(os.path.dirname(path))
 
     def _remove_file(self, path: str, if_version: str | None) -> None:
         if if_version is not None:
-            self._expect(if_version, version_of(read_bytes(path, NOFOLLOW)))
+            self._expect(if_version, content_at(path))
         _durable.unlink(path)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         from_path = self._writable("rename", source)
         to_path = self._writable("rename", target)
-        try:
-            if not source.key or not target.key:
-                raise OSError(errno.EINVAL, "the root cannot be renamed")
-            if f"{target.key}/".startswith(f"{source.key}/") and os.path.isdir(from_path):
-                raise OSError(errno.EINVAL, "a directory cannot move into itself")
-        except OSError as cause:
-            self._fail(cause, "rename", source)
-        try:
-            with self._exclusive() as check:
-                self._directories.ensure(os.path.dirname(to_path))
+        if not source.key:
+            raise _refusals.is_root(backend=self.protocol, verb="rename")
+        with self._reporting("rename", source, absent=True), self._exclusive() as check:
+            is_dir = stat.S_ISDIR(os.lstat(from_path).st_mode)
+            if is_dir and target.key.startswith(f"{source.key}/"):
+                raise _refusals.into_itself(backend=self.protocol, source=source)
+            with self._reporting("rename", target):
+                self._directories.ensure(os.path.dirname(to_path) if target.key else self.root)
                 check()
-                self._move(from_path, to_path, overwrite)
-                with _durable.settling():
-                    _durable.sync_dir(os.path.dirname(to_path))
-                    _durable.sync_dir(os.path.dirname(from_path))
-        except FileExistsError as cause:
-            self._fail(cause, "rename", target)
-        except (OSError, ValueError, AgentmError) as cause:
-            self._fail(cause, "rename", source)
+                self._move(from_path, to_path, overwrite and not is_dir)
+            with _durable.settling():
+                _durable.sync_dir(os.path.dirname(to_path))
+                _durable.sync_dir(os.path.dirname(from_path))
         return target
 
     def _move(self, source: str, target: str, overwrite: bool) -> None:
-        is_file = not stat.S_ISDIR(os.lstat(source).st_mode)
-        if overwrite and is_file and os.path.isfile(target) and not os.path.islink(target):
+        if overwrite and os.path.isfile(target) and not os.path.islink(target):
             _durable.replace(source, target)
         else:
             _durable.rename_new(source, target)
 
     def append(self, locator: Locator, content: str) -> Locator:
-        deadline = time.monotonic() + 30.0
+        """Costs as much as writing the whole file anew: an append in place can be torn by a crash."""
+        encode(content, backend=self.protocol, verb="append", locator=locator.key)
+        deadline = time.monotonic() + _APPEND_PATIENCE
         while True:
             try:
-                now = self.read_versioned(locator)
+                data: bytes | None = self._bytes("append", locator)
             except FileNotFoundError:
-                now = Versioned("", ABSENT)
+                data = None
+            old = decode(data or b"", backend=self.protocol, locator=locator.key)
             try:
-                self._write("append to", locator, now.content + content, now.version)
+                self._write("append", locator, old + content, version_of(data))
             except ConcurrentModificationError:
                 if time.monotonic() > deadline:
                     raise
@@ -205,10 +184,7 @@ class FileTree(StorageBackend):
                 return locator
 
     def read_versioned(self, locator: Locator) -> Versioned:
-        try:
-            data = read_bytes(self._prefix + locator.key)
-        except (OSError, ValueError) as cause:
-            self._fail(cause, "read", locator, absent=True)
+        data = self._bytes("read", locator)
         return Versioned(decode(data, backend=self.protocol, locator=locator.key), version_of(data))
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
@@ -218,37 +194,23 @@ class FileTree(StorageBackend):
         base = f"{below.key}/" if below.key else ""
         gone = {key for key in seen if key.startswith(base)}
         try:
-            for key, stamp in self._stamps(self._prefix + below.key, base, required=not below.key):
+            for key, stamp in stamps(self._prefix + below.key, base):
                 gone.discard(key)
                 if seen.get(key) != stamp:
                     yield Change(Locator(key), stamp)
         except OSError as cause:
-            # Naming files as gone that merely could not be looked at would empty an index.
-            self._fail(cause, "scan", below)
+            # What merely could not be looked at must not be named as gone: that would empty an index. An absent
+            # folder is an answer, but an absent root is a volume that is not mounted.
+            if not below.key or cause.errno not in _NOTHING_THERE:
+                self._fail(cause, "changes", below)
         for key in sorted(gone):
             yield Change(Locator(key), None)
 
-    def _stamps(self, directory: str, prefix: str, *, required: bool) -> Iterator[tuple[str, str]]:
+    def _bytes(self, verb: str, locator: Locator) -> bytes:
         try:
-            entries = list(os.scandir(directory))
-        except (FileNotFoundError, NotADirectoryError):
-            if required:
-                raise
-            return
-        entries.sort(key=lambda entry: entry.name)
-        for entry in entries:
-            name = entry.name
-            if name.startswith(_durable.TEMP_PREFIX) or "\\" in name:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from self._stamps(entry.path, f"{prefix}{name}/", required=False)
-                continue
-            try:
-                found = os.stat(entry.path)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(found.st_mode):
-                yield prefix + name, _stamp(entry.path, found)
+            return read_bytes(self._prefix + locator.key)
+        except (OSError, ValueError) as cause:
+            self._fail(cause, verb, locator, absent=True)
 
     def _write(self, verb: str, locator: Locator, content: str, if_version: str | None) -> bytes:
         data = encode(content, backend=self.protocol, verb=verb, locator=locator.key)
@@ -261,14 +223,15 @@ class FileTree(StorageBackend):
             self._fail(cause, verb, locator)
         return data
 
-    def _expect(self, wanted: str, current: str) -> None:
+    def _expect(self, wanted: str, found: bytes | None) -> None:
+        current = version_of(found)
         if wanted != current:
             raise ConcurrentModificationError("it changed since you read it", current=current, expected=wanted)
 
     def _writable(self, verb: str, locator: Locator) -> str:
         if _durable.TEMP_PREFIX in locator.key and f"/{_durable.TEMP_PREFIX}" in f"/{locator.key}":
             raise InvalidLocatorError(
-                f"{self.protocol} could not {verb} {locator.key!r}: names that begin with {_durable.TEMP_PREFIX!r} "
+                f"{could_not(self.protocol, verb, locator.key)}: names that begin with {_durable.TEMP_PREFIX!r} "
                 "are agentm's own; choose another name.",
                 backend=self.protocol,
                 verb=verb,
@@ -276,67 +239,36 @@ class FileTree(StorageBackend):
             )
         return self._prefix + locator.key
 
+    @contextmanager
+    def _reporting(self, verb: str, locator: Locator, *, absent: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, AgentmError) as cause:
+            self._fail(cause, verb, locator, absent=absent)
+
     def _fail(self, cause: Exception, verb: str, locator: Locator, *, absent: bool = False) -> NoReturn:
         """Raise the agentm error for a failure, with backend, verb and locator in its sentence."""
         context = {"backend": self.protocol, "verb": verb, "locator": locator.key}
-        what = f"{self.protocol} could not {verb} {locator.key!r}"
-        if isinstance(cause, ConcurrentModificationError):
-            raise type(cause)(
-                f"{what}: {cause.message}; read it again and retry.",
-                current=cause.current,
-                expected=cause.expected,
-                **context,
-            ) from cause.__cause__
+        what = could_not(self.protocol, verb, locator.key)
+        if isinstance(cause, AgentmError) and cause.verb is not None:
+            raise cause
         if isinstance(cause, AgentmError):
-            cause.backend, cause.verb, cause.locator = self.protocol, verb, locator.key
-            if what not in cause.message:
-                cause.message = f"{what}: {cause.message}"
+            retry = "read it again and retry" if isinstance(cause, ConcurrentModificationError) else "end that process"
+            cause.message = f"{what}: {cause.message}; {retry}."
+            cause.__dict__.update(context)
             raise cause
         if isinstance(cause, _durable.Unsettled):
             raise OutcomeUnknownError(
-                f"{what} for certain: it is in place, but the disk did not confirm it ({cause.strerror}); read it back "
-                "after checking the disk.",
+                f"{what} for certain: it is in place, but the disk did not confirm it ({cause.strerror}); check the "
+                "disk, then read it back.",
                 errno=cause.errno,
                 **context,
             ) from cause
         if isinstance(cause, OSError):
             number = errno.ENOENT if absent and cause.errno in _NOTHING_THERE else cause.errno
             raise store_error(cause, errno=number, **context) from cause
+        if absent:
+            raise _refusals.refusal(errno.ENOENT, backend=self.protocol, verb=verb, locator=locator) from cause
         raise InvalidLocatorError(
             f"{what}: the key has no form as a file name; choose plain characters.", **context
         ) from cause
-
-
-def read_bytes(path: str, flags: int = 0) -> bytes:
-    """The whole of a regular file."""
-    fd = os.open(path, _READ | flags)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-            raise OSError(number, os.strerror(number))
-        data = os.read(fd, found.st_size + 1)
-        if len(data) == found.st_size:
-            return data
-        chunks = [data]
-        while data:
-            data = os.read(fd, 1 << 20)
-            chunks.append(data)
-        return b"".join(chunks)
-    finally:
-        os.close(fd)
-
-
-def _stamp(path: str, found: os.stat_result) -> str:
-    """Text that differs whenever the file was written to, whatever anybody did to its mtime.
-
-    The kernel sets the change time and nobody can set it back, but it ticks: two writes within a tick look
-    alike. So a file that is still fresh is stamped with its content as well.
-    """
-    plain = f"{found.st_ctime_ns:x}.{found.st_mtime_ns:x}.{found.st_size:x}.{found.st_ino:x}"
-    if abs(time.time() - found.st_ctime) < _RACY_SECONDS:
-        try:
-            return f"{plain}.{hashlib.sha256(read_bytes(path)).hexdigest()[:32]}"
-        except FileNotFoundError:
-            return plain
-    return plain

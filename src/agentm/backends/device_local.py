@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from agentm.backends import _durable
+from agentm.backends._files import content, mode_of
 from agentm.backends._mutex import lock_directory
-from agentm.backends._tree import NOFOLLOW, FileTree, read_bytes, version_of
+from agentm.backends._tree import FileTree
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "device-local"
@@ -40,7 +40,7 @@ class DeviceLocalBackend(FileTree):
 
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
         if if_version is not None:
-            self._expect(if_version, _version_at(path))  # a cheap no before the costly flush
+            self._expect(if_version, content(path))  # a cheap no before the costly flush
         parent = os.path.dirname(path)
         try:
             self._place(self.root, path, parent, data, if_version)
@@ -55,31 +55,11 @@ class DeviceLocalBackend(FileTree):
 
     def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
         with _durable.Temp(temp_dir) as temp:
-            temp.fill(data, _mode_at(path))
+            temp.fill(data, mode_of(path))
             self._directories.ensure(parent)
             with lock_directory(self.root):
                 if if_version is not None:
-                    self._expect(if_version, _version_at(path))
+                    self._expect(if_version, content(path))
                 temp.settle()
                 _durable.replace(temp.path, path)
                 temp.placed = True
-
-
-def _version_at(path: str) -> str:
-    try:
-        return version_of(read_bytes(path, NOFOLLOW))
-    except (FileNotFoundError, NotADirectoryError):
-        return version_of(None)
-
-
-def _mode_at(path: str) -> int | None:
-    """Permission bits to keep; refuses to write over a directory or through a link."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if stat.S_ISLNK(mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return stat.S_IMODE(mode)

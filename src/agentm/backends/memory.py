@@ -76,6 +76,7 @@ class MemoryBackend(StorageBackend):
             if locator.key in self._files:
                 raise self._refusal(errno.EEXIST, "mkdir", locator)
             self._make_dirs("mkdir", locator, locator.parts)
+            self._tell(locator)
         return locator
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:

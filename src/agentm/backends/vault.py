@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from agentm.backends import _durable
+from agentm.backends._files import content, mode_of
 from agentm.backends._mutex import Held, Mutex, default_lock_root
-from agentm.backends._swap import Swap, content, recover
-from agentm.backends._tree import FileTree, version_of
+from agentm.backends._swap import Swap, recover
+from agentm.backends._tree import FileTree
 from agentm.errors import ConfigError, LockLostError
 from agentm.seam.types import Capabilities
 
@@ -61,11 +62,11 @@ class VaultBackend(FileTree):
 
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
         if if_version is not None:
-            self._expect(if_version, version_of(content(path)))  # a cheap no before waiting for the lock
+            self._expect(if_version, content(path))  # a cheap no before waiting for the lock
         with self._mutex.hold() as held:
             base = content(path)
             if if_version is not None:
-                self._expect(if_version, version_of(base))
+                self._expect(if_version, base)
             try:
                 self._put(held, self.root, path, base, data)
             except OSError as error:
@@ -79,7 +80,7 @@ class VaultBackend(FileTree):
         parent = os.path.dirname(path)
         swap = Swap(self.root, temp_dir, path, base, data)
         with _durable.Temp(temp_dir) as temp:
-            temp.fill(data, _durable.mode_of(path))
+            temp.fill(data, mode_of(path))
             self._directories.ensure(parent)
             _check(held)
             temp.settle()
@@ -91,7 +92,7 @@ class VaultBackend(FileTree):
             _durable.unlink(path)
             return
         base = content(path)
-        self._expect(if_version, version_of(base))
+        self._expect(if_version, base)
         swap = Swap(self.root, self.root, path, base, None)
         swap.take()
         with _durable.settling():

@@ -1,0 +1,94 @@
+"""Reading plain files: their bytes, the version those bytes are, and what tells that they changed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+
+from agentm.backends import _durable
+from agentm.seam.types import ABSENT
+
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+# A file changed less than this before it was stamped may change again without its times showing it.
+_RACY_SECONDS = 2.0
+
+
+def read_bytes(path: str, flags: int = 0) -> bytes:
+    """The whole of a regular file."""
+    fd = os.open(path, _READ | flags)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+            raise OSError(number, os.strerror(number))
+        data = os.read(fd, found.st_size + 1)
+        if len(data) == found.st_size:
+            return data
+        chunks = [data]
+        while data:
+            data = os.read(fd, 1 << 20)
+            chunks.append(data)
+        return b"".join(chunks)
+    finally:
+        os.close(fd)
+
+
+def content(path: str) -> bytes | None:
+    """The bytes at a path, not through a link; None where nothing is."""
+    try:
+        return read_bytes(path, NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def version_of(data: bytes | None) -> str:
+    """The version token of a file's bytes."""
+    return ABSENT if data is None else f"sha256-{hashlib.sha256(data).hexdigest()}"
+
+
+def mode_of(path: str) -> int | None:
+    """The permission bits to carry over to a new file; None where nothing is. Refuses what is no file."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(mode):
+        number = errno.ELOOP if stat.S_ISLNK(mode) else errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number))
+    return stat.S_IMODE(mode)
+
+
+def stamps(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Key and stamp of every file below a directory. Folders that are links are not entered: they may be loops."""
+    entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    for entry in entries:
+        name = entry.name
+        if name.startswith(_durable.TEMP_PREFIX) or "\\" in name:
+            continue
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from stamps(entry.path, f"{prefix}{name}/")
+                continue
+            found = os.stat(entry.path)
+        except FileNotFoundError:
+            continue  # gone since the listing, or a link to nowhere
+        if stat.S_ISREG(found.st_mode):
+            yield prefix + name, _stamp(entry.path, found)
+
+
+def _stamp(path: str, found: os.stat_result) -> str:
+    """Text that differs whenever the file was written to, whatever anybody did to its mtime.
+
+    The kernel sets the change time and nobody can set it back, but it ticks: two writes within a tick look
+    alike. So a file that is still fresh is stamped with its content as well.
+    """
+    plain = f"{found.st_ctime_ns:x}.{found.st_mtime_ns:x}.{found.st_size:x}.{found.st_ino:x}"
+    if abs(time.time() - found.st_ctime) < _RACY_SECONDS:
+        return f"{plain}.{hashlib.sha256(read_bytes(path)).hexdigest()[:32]}"
+    return plain
