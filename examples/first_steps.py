@@ -1,7 +1,6 @@
 """A first write and read through the seam. Run it with `make run`."""
 
-from agentm import ConcurrentModificationError, Locator, require, select_backend
-from agentm.seam import CompareAndSwap, protocol_of
+from agentm import CompareAndSwap, ConcurrentModificationError, Locator, protocol_of, require, select_backend
 
 # Whatever the configuration names: plain files under ~/.agentm/memory, unless you chose otherwise.
 backend = select_backend()

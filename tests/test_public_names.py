@@ -12,6 +12,8 @@ from importlib import import_module
 import pytest
 
 import agentm
+import agentm.errors
+import agentm.seam
 
 _SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(agentm.__file__)))
 _NAMES = {name: module for module, names in agentm._HOME.items() for name in names}
@@ -68,6 +70,15 @@ def test_a_name_is_the_object_of_its_home(name):
 
 def test_promised_names_are_public():
     assert set(agentm.__all__) >= _PROMISED
+
+
+def test_the_seam_and_every_error_are_public():
+    errors = {
+        name
+        for name, value in vars(agentm.errors).items()
+        if inspect.isclass(value) and value.__module__ == "agentm.errors"
+    }
+    assert set(agentm.__all__) >= {*agentm.seam.__all__, *errors}
 
 
 def test_all_is_sorted_without_repeats_and_complete():

@@ -24,7 +24,8 @@ def states() -> dict[str, str]:
 
 
 def test_built_lines_have_tests_and_tests_name_real_lines(states):
-    assert problems(states, tree_markers(_TESTS)) == []
+    found = problems(states, tree_markers(_TESTS))
+    assert not found, "\n".join(found)
 
 
 def test_the_seam_is_built(states):
