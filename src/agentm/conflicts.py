@@ -97,15 +97,15 @@ _NOT_SEARCHED = frozenset({".git", ".obsidian", ".trash", ".Trash", ".stversions
 
 
 def _spelt_out(name: str) -> tuple[str, str] | None:
+    for client, spelling in _SPELT_OUT:
+        match = spelling.fullmatch(name)
+        if match and match["stem"] + match["ext"]:
+            return match["stem"] + match["ext"], client
     bracketed = _BRACKETED.fullmatch(name)
     if bracketed:
         for client, mark in _MARKS:
             if mark.fullmatch(bracketed["mark"]):
                 return bracketed["stem"] + bracketed["ext"], client
-    for client, spelling in _SPELT_OUT:
-        match = spelling.fullmatch(name)
-        if match and match["stem"] + match["ext"]:
-            return match["stem"] + match["ext"], client
     return None
 
 
