@@ -1,6 +1,6 @@
 """What the documents show is true: every Python block runs, every console session prints what it says.
 
-In a ``console`` block a line after ``$`` is typed into a shell, and the lines below it are what comes out; ``…`` stands for
+In a ``console`` block a line after ``$`` is typed into a shell, and the lines below it are what comes out; ``…`` is
 anything. Blocks marked ``sh`` are for reading only.
 """
 
