@@ -112,8 +112,10 @@ def _denial(path: str) -> int | None:
     directory = os.path.dirname(path)
     if hasattr(os, "statvfs") and os.statvfs(directory).f_flag & os.ST_RDONLY:
         return errno.EROFS
-    writable = os.access(directory, os.W_OK) and (not os.path.lexists(path) or os.access(path, os.R_OK | os.W_OK))
-    return None if writable else errno.EACCES
+    effective = os.access in os.supports_effective_ids
+    places = [directory, path] if os.path.lexists(path) else [directory]
+    allowed = all(os.access(place, os.R_OK | os.W_OK, effective_ids=effective) for place in places)
+    return None if allowed else errno.EACCES
 
 
 def _code(error: sqlite3.Error) -> int:
