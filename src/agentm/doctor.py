@@ -168,7 +168,7 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
     ahead = [stamp for stamp in _times(patient.place) if stamp > limit]
     if ahead:
         minutes = (max(ahead) - time.time()) / 60
-        text = f"{len(ahead)} times in the store are up to {minutes:.0f} min ahead of this clock"
+        text = f"the store has times up to {minutes:.0f} min ahead of this clock (entries: {len(ahead)})"
         yield Finding("warn", "clock", f"{text}; compare it with: date -u, and the clocks of your other devices")
 
 

@@ -109,6 +109,8 @@ class VaultBackend(FileTree):
         swap.accept()
 
     def _clear_up(self) -> None:
+        if not list(_durable.dead_temps(self.root)):
+            return  # whoever only looks leaves no trace, not even a lock file
         # Whoever holds the lock now is alive, and what lies about may be its own: leave it to the next start.
         with suppress(OSError):
             held = self._mutex.try_hold()
