@@ -41,7 +41,7 @@ def reader(backend):
     return Reader(backend)
 
 
-NOTHING = (set(), set())
+NOTHING: tuple[set[str], set[str]] = (set(), set())
 
 
 def test_an_empty_store_has_nothing_to_tell(reader):

@@ -147,7 +147,7 @@ def compare(protocol: str, examples: int, steps: int) -> None:
     limits = settings(
         max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck), deadline=None
     )
-    run_state_machine_as_test(machine, settings=limits)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=limits)
 
 
 @pytest.mark.spec("SEAM-06", "SEAM-09", "SEAM-17")
