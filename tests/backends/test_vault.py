@@ -84,7 +84,7 @@ def test_the_folder_and_the_seam_show_the_same_bytes_at_the_same_path(vault: Vau
     assert path.read_bytes() == b"through the seam\n"
 
 
-def rival_before(monkeypatch: pytest.MonkeyPatch, call: str, act: Callable[[], None]) -> list[str]:
+def rival_before(monkeypatch: pytest.MonkeyPatch, call: str, act: Callable[[], object]) -> list[str]:
     """Let a rival act at the last instant before one of the steps of a write."""
     real = getattr(_durable, call)
     acted: list[str] = []
@@ -106,7 +106,7 @@ def test_a_rivals_text_stays_when_it_lands_in_the_last_instant(
 ) -> None:
     vault.write(NOTE, "base")
     version = vault.read_versioned(NOTE).version
-    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's") and None)
+    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's"))
     write = vault.write if plain else partial(vault.write_versioned, if_version=version)
     with pytest.raises(ConcurrentModificationError) as caught:
         write(NOTE, "ours")
@@ -118,7 +118,7 @@ def test_a_rivals_text_stays_when_it_lands_in_the_last_instant(
 @pytest.mark.spec("SEAM-14")
 def test_a_rival_that_creates_the_file_first_keeps_it(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.mkdir(Locator("notes"))
-    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's") and None)
+    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's"))
     with pytest.raises(ConcurrentModificationError):
         vault.write(NOTE, "ours")
     assert acted
@@ -140,7 +140,7 @@ def test_a_rival_that_deletes_the_file_is_noticed(vault: VaultBackend, monkeypat
 def test_a_conditional_remove_spares_a_rivals_text(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.write(NOTE, "base")
     version = vault.read_versioned(NOTE).version
-    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's") and None)
+    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's"))
     with pytest.raises(ConcurrentModificationError):
         vault.remove(NOTE, if_version=version)
     assert acted
@@ -217,7 +217,7 @@ def test_a_file_system_that_cannot_exchange_still_compares(
     vault.write(NOTE, "two")
     assert asked
     assert everything(vault) == {"notes/a.md": "two"}
-    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's") and None)
+    acted = rival_before(monkeypatch, "exchange", lambda: on_disk(vault).write_text("the rival's"))
     with pytest.raises(ConcurrentModificationError):
         vault.write(NOTE, "three")
     assert acted

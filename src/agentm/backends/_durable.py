@@ -70,8 +70,7 @@ class Temp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):
-            self._fd = _close(self._fd)
+        self._fd = _close(self._fd)
         self.settle()
         if not self.placed:
             with suppress(OSError):
@@ -80,8 +79,10 @@ class Temp:
 
 
 def _close(fd: int) -> int:
+    """Close a descriptor through which nothing was written that matters: there is nothing it could report."""
     if fd >= 0:
-        os.close(fd)
+        with suppress(OSError):
+            os.close(fd)
     return -1
 
 
@@ -273,6 +274,21 @@ def exchange(first: str, second: str) -> bool:
     return _rename_flags(first, second, 2, 2)
 
 
+def can_exchange() -> bool:
+    """Whether the system has such a call at all; a file system may still lack it.
+
+    Asked when a store is opened: loading the C library takes descriptors and memory, and a write that has begun
+    is no time to find out that there are none.
+    """
+    global _renamer
+    if _renamer is None:
+        try:
+            _renamer = _find_renamer()
+        except (ImportError, AttributeError) as cause:
+            raise OSError(errno.EMFILE, f"the C library cannot be loaded ({cause})") from cause
+    return _renamer is not False
+
+
 def unlink(path: str) -> None:
     _patiently(os.unlink, path)
 
@@ -302,17 +318,14 @@ _renamer: object = None
 
 def _rename_flags(source: str, target: str, linux: int, macos: int) -> bool:
     """Rename with the kernel's flags (Linux renameat2, macOS renamex_np); False where it has none."""
-    global _renamer
-    if _renamer is None:
-        _renamer = _find_renamer()
-    if _renamer is False:
+    if not can_exchange():
         return False
+    import ctypes
+
     flags = macos if MACOS else linux
     result = _renamer(os.fsencode(source), os.fsencode(target), flags)  # type: ignore[operator]
     if result == 0:
         return True
-    import ctypes
-
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP) and not _nested(source, target):
         return False

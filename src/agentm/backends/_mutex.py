@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 
 from agentm.backends import _durable
 from agentm.backends._flock import try_flock
-from agentm.errors import LockTimeoutError
+from agentm.errors import LockLostError, LockTimeoutError
 
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.004
@@ -41,7 +41,13 @@ class Held:
         return _same_file(self._path, self._fd)
 
     def release(self) -> None:
-        os.close(self._fd)
+        with suppress(OSError):
+            os.close(self._fd)
+
+
+def lost() -> LockLostError:
+    """The refusal of a writer that no longer holds the lock."""
+    return LockLostError("this process slept through its turn and another one took over")
 
 
 class Mutex:
@@ -172,7 +178,8 @@ def lock_directory(directory: str, *, patience: float = 30.0) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(fd)
+        with suppress(OSError):
+            os.close(fd)
 
 
 def _directory_lock(directory: str, patience: float) -> int | None:

@@ -14,10 +14,12 @@ from __future__ import annotations
 import binascii
 import hashlib
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
 from agentm.backends import _durable
 from agentm.backends._files import NOFOLLOW, content, read_bytes, version_of
+from agentm.backends._mutex import lost
 from agentm.errors import ConcurrentModificationError, OutcomeUnknownError
 
 _SUFFIX = ".swap"
@@ -33,11 +35,15 @@ class Swap:
         self.data = data
         self.aside = os.path.join(directory, _aside_name(path[len(root) :].lstrip(os.sep), base, data))
 
-    def put(self, temp: _durable.Temp) -> None:
-        """Put a filled temporary file in place; what it displaces comes to lie aside."""
+    def put(self, temp: _durable.Temp, ours: Callable[[], bool]) -> None:
+        """Put a filled temporary file in place, to stay only if nobody else was at work and the lock is still ours."""
         if self.base is None:
             self._create(temp)
-            return
+            self._judge(ours)
+        else:
+            self._replace(temp, ours)
+
+    def _replace(self, temp: _durable.Temp, ours: Callable[[], bool]) -> None:
         _durable.replace(temp.path, self.aside)
         temp.path = self.aside
         temp.placed = True  # from here on that name may hold a rival's text, which is not ours to remove
@@ -50,7 +56,7 @@ class Swap:
             temp.placed = False
             raise
         if swapped:
-            self._look()
+            self._judge(ours)
             return
         # This file system cannot exchange: look, then replace, and hope that nothing comes in between.
         temp.placed = False
@@ -59,21 +65,10 @@ class Swap:
         _durable.replace(self.aside, self.path)
         temp.placed = True
 
-    def take(self) -> None:
-        """Take the file out of its place; it comes to lie aside."""
+    def take(self, ours: Callable[[], bool]) -> None:
+        """Take the file out of its place, under the same conditions; it comes to lie aside."""
         _durable.rename_new(self.path, self.aside)
-        self._look()
-
-    def undo(self) -> None:
-        """Put things back as they were, as far as nobody has changed them again since."""
-        try:
-            self._go_back()
-        except FileNotFoundError:
-            raise OutcomeUnknownError(
-                "the lock was lost while the change was being put in place, and it may or may not stand"
-            ) from None
-        with suppress(OSError):
-            _durable.sync_dir(os.path.dirname(self.path))
+        self._judge(ours)
 
     def accept(self) -> None:
         """Let go of what was displaced. A crash before this leaves it to the next start."""
@@ -87,15 +82,38 @@ class Swap:
             raise self._clash() from None
         temp.placed = True
 
-    def _look(self) -> None:
+    def _judge(self, ours: Callable[[], bool]) -> None:
+        """Undo everything unless what was displaced is what we knew and the lock was ours all along."""
+        try:
+            clash, robbed = not self._as_known(), not ours()
+        except OSError:
+            self._undo()
+            raise
+        if clash or robbed:
+            self._undo()
+            raise self._clash() if clash else lost()
+
+    def _as_known(self) -> bool:
+        if self.base is None:
+            return True
         try:
             # In this order: once nobody can write to it any more, what it holds is final.
-            right = not _durable.being_written(self.aside) and read_bytes(self.aside, NOFOLLOW) == self.base
+            return not _durable.being_written(self.aside) and read_bytes(self.aside, NOFOLLOW) == self.base
         except FileNotFoundError:
-            return  # only somebody who took our lock away could have cleared it: the caller looks at the lock next
-        if not right:
-            self.undo()
-            raise self._clash()
+            return True  # only somebody who took our lock away could have cleared it: the lock tells
+
+    def _undo(self) -> None:
+        """Put things back as they were, as far as nobody has changed them again since."""
+        try:
+            self._go_back()
+        except FileNotFoundError:
+            raise OutcomeUnknownError(
+                "the lock was lost while the change was being put in place, and it may or may not stand"
+            ) from None
+        except OSError as cause:
+            raise _durable.Unsettled(cause.errno, cause.strerror or str(cause)) from cause
+        with suppress(OSError):
+            _durable.sync_dir(os.path.dirname(self.path))
 
     def _go_back(self) -> None:
         if self.base is None or self.data is None:

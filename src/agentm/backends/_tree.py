@@ -18,11 +18,13 @@ from typing import NoReturn
 
 from agentm.backends import _durable, _refusals
 from agentm.backends._files import content as content_at, read_bytes, stamps, version_of
+from agentm.backends._mutex import lost
 from agentm.backends._text import decode, encode
 from agentm.errors import (
     AgentmError,
     ConcurrentModificationError,
     InvalidLocatorError,
+    LockTimeoutError,
     OutcomeUnknownError,
     could_not,
     store_error,
@@ -55,8 +57,8 @@ class FileTree(StorageBackend):
             raise store_error(cause, backend=self.protocol, verb="open", locator=self.root) from cause
 
     @abstractmethod
-    def _exclusive(self) -> AbstractContextManager[Callable[[], None]]:
-        """Keep every other agentm writer out; gives a call that raises if that ceased to be so."""
+    def _exclusive(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Keep every other agentm writer out; gives a call that says whether that is still so."""
 
     @abstractmethod
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
@@ -124,11 +126,12 @@ class FileTree(StorageBackend):
         path = self._writable("remove", locator)
         if not locator.key:
             raise _refusals.is_root(backend=self.protocol, verb="remove")
-        with self._reporting("remove", locator, absent=True), self._exclusive() as check:
+        with self._reporting("remove", locator, absent=True), self._exclusive() as ours:
             is_dir = os.path.isdir(path) and not os.path.islink(path)
-            check()
+            if not ours():
+                raise lost()
             if not is_dir:
-                self._remove_file(path, if_version)
+                self._remove_file(path, if_version, ours)
             elif if_version is not None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             else:
@@ -136,7 +139,7 @@ class FileTree(StorageBackend):
             with _durable.settling():
                 _durable.sync_dir(os.path.dirname(path))
 
-    def _remove_file(self, path: str, if_version: str | None) -> None:
+    def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is not None:
             self._expect(if_version, content_at(path))
         _durable.unlink(path)
@@ -146,13 +149,14 @@ class FileTree(StorageBackend):
         to_path = self._writable("rename", target)
         if not source.key:
             raise _refusals.is_root(backend=self.protocol, verb="rename")
-        with self._reporting("rename", source, absent=True), self._exclusive() as check:
+        with self._reporting("rename", source, absent=True), self._exclusive() as ours:
             is_dir = stat.S_ISDIR(os.lstat(from_path).st_mode)
             if is_dir and target.key.startswith(f"{source.key}/"):
                 raise _refusals.into_itself(backend=self.protocol, source=source)
             with self._reporting("rename", target):
                 self._directories.ensure(os.path.dirname(to_path) if target.key else self.root)
-                check()
+                if not ours():
+                    raise lost()
                 self._move(from_path, to_path, overwrite and not is_dir)
             with _durable.settling():
                 _durable.sync_dir(os.path.dirname(to_path))
@@ -253,8 +257,8 @@ class FileTree(StorageBackend):
         if isinstance(cause, AgentmError) and cause.verb is not None:
             raise cause
         if isinstance(cause, AgentmError):
-            retry = "read it again and retry" if isinstance(cause, ConcurrentModificationError) else "end that process"
-            cause.message = f"{what}: {cause.message}; {retry}."
+            fix = "end or resume it" if isinstance(cause, LockTimeoutError) else "read it again before you retry"
+            cause.message = f"{what}: {cause.message}; {fix}."
             cause.__dict__.update(context)
             raise cause
         if isinstance(cause, _durable.Unsettled):

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 
 from agentm.backends import _durable
 from agentm.backends._files import content, mode_of
-from agentm.backends._mutex import Held, Mutex, default_lock_root
+from agentm.backends._mutex import Held, Mutex, default_lock_root, lost
 from agentm.backends._swap import Swap, recover
 from agentm.backends._tree import FileTree
-from agentm.errors import ConfigError, LockLostError
+from agentm.errors import ConfigError
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "vault"
@@ -35,6 +35,7 @@ class VaultBackend(FileTree):
         self.lock_root = os.path.abspath(os.path.expanduser(os.fspath(lock_root or default_lock_root())))
         self._mutex = Mutex(_lock_path(os.fspath(root), self.lock_root), patience=self.lock_patience)
         super().__init__(root, mode=0o777)
+        _durable.can_exchange()
         self._clear_up()
 
     @property
@@ -56,9 +57,9 @@ class VaultBackend(FileTree):
         return "whole-file"
 
     @contextmanager
-    def _exclusive(self) -> Iterator[Callable[[], None]]:
+    def _exclusive(self) -> Iterator[Callable[[], bool]]:
         with self._mutex.hold() as held:
-            yield lambda: _check(held)
+            yield held.ours
 
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
         if if_version is not None:
@@ -82,30 +83,24 @@ class VaultBackend(FileTree):
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
             self._directories.ensure(parent)
-            _check(held)
+            if not held.ours():
+                raise lost()
             temp.settle()
-            swap.put(temp)
-        self._conclude(held, swap, parent)
+            swap.put(temp, held.ours)
+        with _durable.settling():
+            _durable.sync_dir(parent)
+        swap.accept()
 
-    def _remove_file(self, path: str, if_version: str | None) -> None:
+    def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is None:
             _durable.unlink(path)
             return
         base = content(path)
         self._expect(if_version, base)
         swap = Swap(self.root, self.root, path, base, None)
-        swap.take()
+        swap.take(ours)
         with _durable.settling():
             _durable.sync_dir(os.path.dirname(path))
-        swap.accept()
-
-    def _conclude(self, held: Held, swap: Swap, parent: str) -> None:
-        """Acknowledge only what is flushed, and only if the lock was ours all along."""
-        if not held.ours():
-            swap.undo()
-            raise _lost()
-        with _durable.settling():
-            _durable.sync_dir(parent)
         swap.accept()
 
     def _clear_up(self) -> None:
@@ -119,15 +114,6 @@ class VaultBackend(FileTree):
                     recover(self.root, self.root)
                 finally:
                     held.release()
-
-
-def _check(held: Held) -> None:
-    if not held.ours():
-        raise _lost()
-
-
-def _lost() -> LockLostError:
-    return LockLostError("this process slept through its turn and another one took over")
 
 
 def _lock_path(root: str, lock_root: str) -> str:
