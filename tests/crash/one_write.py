@@ -38,10 +38,23 @@ def attempt(backend, key, text):
     return {"ok": True}
 
 
+def limit(option):
+    import resource
+
+    name, _, value = option.partition("=")
+    if name == "--biggest":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))
+    elif name == "--files":
+        taken = 1 + max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken - 1 + int(value), taken - 1 + int(value)))
+
+
 def main(store, root, locks, key, text, *options):
     backend = open_store(store, root, locks)
     for _ in range(2):
         attempt(backend, "warm", "so that everything is imported that a write needs")
+    for option in options:
+        limit(option)
     with suppress(OSError):
         os.stat(START)
     result = attempt(backend, key, text)
