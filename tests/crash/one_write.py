@@ -5,6 +5,7 @@ python one_write.py STORE ROOT LOCKS KEY TEXT [--again]
 
 import json
 import os
+import resource
 import sys
 from contextlib import suppress
 
@@ -39,8 +40,6 @@ def attempt(backend, key, text):
 
 
 def limit(option):
-    import resource
-
     name, _, value = option.partition("=")
     if name == "--biggest":
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))
