@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from agentm.conformance.expect import Failed, Skipped, describe, expect, refuses, same, short
-from agentm.conformance.peers import find_address
-from agentm.conformance.trial import Trial, snapshot
+from agentm.conformance.peers import Address, find_address
+from agentm.conformance.trial import Trial, close_backend, snapshot
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import (
     ABSENT,
@@ -159,17 +159,18 @@ def _appenders_both_land(trial: Trial) -> None:
 
 def _at_once(trial: Trial, workers: int, work: Callable[[StorageBackend, int], None]) -> None:
     """Run in threads, each with an instance of its own where the store can be opened again."""
-    try:
-        opened: Callable[[], StorageBackend] = find_address(trial).open
-    except Skipped:
-        opened = lambda: trial.backend  # noqa: E731
+    address = _second_address(trial)
     problems: list[str] = []
 
     def run(who: int) -> None:
+        backend = trial.backend if address is None else address.open()
         try:
-            work(opened(), who)
+            work(backend, who)
         except Exception as error:
             problems.append(describe(error))
+        finally:
+            if address is not None:
+                close_backend(backend)
 
     threads = [threading.Thread(target=run, args=(who,), daemon=True) for who in range(workers)]
     for thread in threads:
@@ -349,11 +350,20 @@ def _covers(place: Locator, other: Locator) -> bool:
 
 
 def _wakes_for_another_instance(trial: Trial, watcher: Watcher, below: Locator) -> str:
-    try:
-        rival = find_address(trial).open()
-    except Skipped:
+    address = _second_address(trial)
+    if address is None:
         return "changes of this instance only: the store cannot be opened twice"
-    place = trial.at("watched/rival.md")
-    rival.write(place, "x")
-    _wakes(watcher, "a write by another instance", place, below)
+    rival, place = address.open(), trial.at("watched/rival.md")
+    try:
+        rival.write(place, "x")
+        _wakes(watcher, "a write by another instance", place, below)
+    finally:
+        close_backend(rival)
     return "changes of this and of another instance"
+
+
+def _second_address(trial: Trial) -> Address | None:
+    try:
+        return find_address(trial)
+    except Skipped:
+        return None

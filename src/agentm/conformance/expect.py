@@ -20,8 +20,11 @@ def expect(condition: object, sentence: str) -> None:
 
 def same(what: str, got: object, wanted: object) -> None:
     """The value and its type: a str subclass or a Path that compares equal is still something else."""
-    if type(got) is not type(wanted) or got != wanted:
-        raise Failed(f"{what} gave {short(got)}, not {short(wanted)}")
+    if type(got) is type(wanted) and got == wanted:
+        return
+    if isinstance(got, dict) and isinstance(wanted, dict):
+        got, wanted = _without_common(got, wanted), _without_common(wanted, got)
+    raise Failed(f"{what} gave {short(got)}, not {short(wanted)}")
 
 
 def refuses(what: str, kinds: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> Exception:
@@ -43,13 +46,18 @@ def describe(error: BaseException) -> str:
 
 
 def short(value: object) -> str:
-    """A value as text that fits into a sentence; of a long text, the two ends."""
-    return clip(repr(value), 90)
+    """A value as text that fits into a sentence; of a long text, the two ends and the length."""
+    told = clip(repr(value), 90)
+    return f"{told} ({len(value)} characters)" if isinstance(value, str) and len(value) > 90 else told
 
 
 def clip(text: str, limit: int) -> str:
     half = (limit - 1) // 2
     return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
+def _without_common(mapping: dict[object, object], other: dict[object, object]) -> dict[object, object]:
+    return {key: value for key, value in mapping.items() if key not in other or other[key] != value}
 
 
 def _names(kinds: type[Exception] | tuple[type[Exception], ...]) -> str:

@@ -11,6 +11,7 @@ This is the death of a process; what a power cut leaves is for `agentm.conforman
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import select
@@ -78,27 +79,26 @@ class _Experiment:
         self._fired = 0
 
     def run(self) -> str:
-        total = self._die_at(0)
-        most = MOST_STEPS if _CAN_FORK else MOST_STEPS_SPAWNED
-        steps = sample(total, most)
-        for step in steps:
+        calls = self._die_at(0)
+        for step in sample(calls, MOST_STEPS if _CAN_FORK else MOST_STEPS_SPAWNED):
             self._die_at(step)
         expect(self._fired, f"{self._scenario.name}: no death could be injected, so nothing was proved")
-        return f"{self._scenario.name} {self._fired} of {total} steps"
+        return f"{self._scenario.name} {self._fired} of {len(calls)} steps"
 
-    def _die_at(self, step: int) -> int:
-        """Let the verb die before that step (0: after its acknowledgement); return the steps it took."""
+    def _die_at(self, step: int) -> list[str]:
+        """Let the verb die before that step (0: after its acknowledgement); return the calls it made, if it could."""
         name = self._scenario.name
         base = self._trial.at(f"{name.replace(' ', '-')}/{step}")
         when = f"{name}, death before step {step}" if step else f"{name}, death after it returned"
         acknowledged = _acknowledged(when, self._run(act, name, base, step))
         self._fired += acknowledged is None
         self._judge_raw(when, base, acknowledged is not None)
-        state = _answer(when, self._run(look, base))
+        after = self._run(look_and_write, name, base)
+        state = _answer(when, after, 0)
         problem = self._scenario.judge(state, done=acknowledged is not None)
         expect(not problem, f"{when}: {problem}")
-        _answer(f"{when}, then a new write", self._run(write_again, name, base))
-        return acknowledged or 0
+        _answer(f"{when}, then a new write", after, 1)
+        return acknowledged or []
 
     def _judge_raw(self, when: str, base: Locator, done: bool) -> None:
         raw = self._trial.raw
@@ -109,15 +109,32 @@ class _Experiment:
         expect(not problem, f"{when}: the oracle finds that {problem}")
 
 
-def sample(total: int, most: int) -> list[int]:
-    """Steps 1 to total, or that many of them, evenly spread, with the first and the last."""
-    if total <= most:
-        return list(range(1, total + 1))
-    return sorted({1 + round(index * (total - 1) / (most - 1)) for index in range(most)})
+def sample(calls: list[str], most: int) -> list[int]:
+    """The steps to die at: all of them, or that many.
+
+    In a long row of equal calls the inner ones matter least, so the ends of such rows come first; what is left is
+    spread evenly.
+    """
+    steps = list(range(1, len(calls) + 1))
+    last = len(calls) - 1
+    ends = [at + 1 for at, call in enumerate(calls) if at in (0, last) or {calls[at - 1], calls[at + 1]} != {call}]
+    if len(steps) <= most:
+        return steps
+    if len(ends) >= most:
+        return _spread(ends, most)
+    inner = [step for step in steps if step not in set(ends)]
+    return sorted(ends + _spread(inner, most - len(ends)))
 
 
-def _acknowledged(when: str, outcome: Outcome) -> int | None:
-    """The step count the verb reported on its return; None if it died before."""
+def _spread(steps: list[int], most: int) -> list[int]:
+    """That many of the steps, evenly, with the first and the last."""
+    if most == 1:
+        return steps[:1]
+    return [steps[round(index * (len(steps) - 1) / (most - 1))] for index in range(most)]
+
+
+def _acknowledged(when: str, outcome: Outcome) -> list[str] | None:
+    """The calls that the verb reported on its return; None if it died before."""
     if outcome.code is None:
         raise Failed(f"{when}: the verb took longer than {PATIENCE:.0f} s")
     for value in outcome.said:
@@ -127,15 +144,16 @@ def _acknowledged(when: str, outcome: Outcome) -> int | None:
     return outcome.said[0] if outcome.said else None
 
 
-def _answer(when: str, outcome: Outcome) -> Any:
-    """What the process that came after the dead one has to say."""
-    if outcome.code is None:
-        raise Failed(f"{when}: the next process hung; a lock may have been left behind")
-    if not outcome.said:
+def _answer(when: str, outcome: Outcome, index: int) -> Any:
+    """One of the things that the process after the dead one had to say."""
+    if len(outcome.said) <= index:
+        if outcome.code is None:
+            raise Failed(f"{when}: the next process hung; a lock may have been left behind")
         raise Failed(f"{when}: the next process ended with code {outcome.code} before it answered")
-    if isinstance(outcome.said[0], Failed | Skipped):
-        raise type(outcome.said[0])(f"{when}: {outcome.said[0]}")
-    return outcome.said[0]
+    value = outcome.said[index]
+    if isinstance(value, Failed | Skipped):
+        raise type(value)(f"{when}: {value}")
+    return value
 
 
 # What runs in the processes that may die.
@@ -150,17 +168,14 @@ def act(address: Address, line: Line, name: str, base: Locator, step: int) -> No
         backend.mkdir(base.child(key))
     with Fuse(step) as fuse:
         scenario.act(backend, base)
-    line.say(fuse.burnt)
+    line.say(fuse.calls)
     os._exit(CRASH_CODE)
 
 
-def look(address: Address, line: Line, base: Locator) -> None:
-    line.say(snapshot(address.open(), base))
-
-
-def write_again(address: Address, line: Line, name: str, base: Locator) -> None:
-    """Prove that one can go on writing, at the places that the dead process wrote to and beside them."""
+def look_and_write(address: Address, line: Line, name: str, base: Locator) -> None:
+    """Say what is there; then prove that one can go on writing, where the dead process wrote and beside it."""
     backend = address.open()
+    line.say(snapshot(backend, base))
     for key in ("next.md", *SCENARIOS[name].keys):
         backend.write(base.child(key), "next\n")
         same(f"read of {key!r}", backend.read(base.child(key)), "next\n")
@@ -169,10 +184,11 @@ def write_again(address: Address, line: Line, name: str, base: Locator) -> None:
 
 # C code that cannot change anything outside the process: calls into it are no steps.
 _PURE = frozenset((
-    "builtins", "time", "math", "itertools", "errno", "gc", "sys", "re", "marshal", "array", "binascii", "unicodedata",
+    "array", "binascii", "builtins", "collections", "datetime", "decimal", "errno", "functools", "gc", "itertools",
+    "marshal", "math", "operator", "random", "re", "sys", "time", "unicodedata", "weakref", "zlib",
     "_abc", "_bisect", "_codecs", "_collections", "_contextvars", "_datetime", "_functools", "_hashlib", "_heapq",
-    "_json", "_operator", "_pickle", "_random", "_sha2", "_sha256", "_signal", "_sre", "_stat", "_string", "_struct",
-    "_thread", "_warnings", "_weakref", "_weakrefset", "_imp",
+    "_imp", "_json", "_operator", "_pickle", "_random", "_sha2", "_sha256", "_signal", "_sre", "_stat", "_string",
+    "_struct", "_thread", "_warnings", "_weakref",
 ))  # fmt: skip
 
 
@@ -180,7 +196,7 @@ class Fuse:
     """Counts the steps of what runs inside the block, and ends the process just before the chosen one."""
 
     def __init__(self, step: int) -> None:
-        self.burnt = 0
+        self.calls: list[str] = []
         self._step = step
 
     def __enter__(self) -> Fuse:
@@ -195,8 +211,8 @@ class Fuse:
     def _burn(self, frame: FrameType, event: str, callee: Any) -> None:
         if event != "c_call" or _is_pure(callee) or _imports(frame):
             return
-        self.burnt += 1
-        if self.burnt == self._step:
+        self.calls.append(callee.__name__)
+        if len(self.calls) == self._step:
             os._exit(CRASH_CODE)
 
 
@@ -248,6 +264,7 @@ def _spawn_and_listen(address: Address, job: Job, args: tuple[object, ...]) -> O
 def _serve(address: Address, line: Line) -> None:
     """Fork a child for each job. Forking from a process that never opened the store is cheap and clean."""
     address.prepare()
+    gc.freeze()  # so that children do not copy what they only look at
     while True:
         job, args = line.hear()
         line.say(_in_child(address, job, args))
@@ -266,29 +283,29 @@ def _in_child(address: Address, job: Job, args: tuple[object, ...]) -> Outcome:
             os._exit(code)
     os.close(writer)
     try:
-        data = _read_until(reader, time.monotonic() + _patience(job))
+        data, ended = _read_until(reader, time.monotonic() + _patience(job))
     finally:
         os.close(reader)
-    if data is None:
+    if not ended:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return Outcome((), None) if data is None else Outcome(tuple(_values(data)), code)
+    return Outcome(tuple(_values(data)), code if ended else None)
 
 
 def _patience(job: Job) -> float:
     return PATIENCE if job is act else NEXT_WRITE_SECONDS
 
 
-def _read_until(reader: int, deadline: float) -> bytes | None:
-    """Everything until the other end closes; None when the time is up."""
+def _read_until(reader: int, deadline: float) -> tuple[bytes, bool]:
+    """Everything until the other end closes, and whether it did before the time was up."""
     data = b""
     while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            return None
+            return data, False
         piece = os.read(reader, 1 << 20)
         if not piece:
-            return data
+            return data, True
         data += piece
 
 

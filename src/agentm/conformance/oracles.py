@@ -37,7 +37,7 @@ def sqlite_oracle(backend: StorageBackend, locator: Locator) -> bytes | None:
 
     database: Any = backend
     with closing(sqlite3.connect(database.path, timeout=30)) as connection:
-        row = connection.execute("SELECT data FROM node WHERE key = ? AND data IS NOT NULL", (locator.key,)).fetchone()
+        row = connection.execute("SELECT content FROM entries WHERE key = ? AND NOT is_dir", (locator.key,)).fetchone()
     return None if row is None else bytes(row[0])
 
 

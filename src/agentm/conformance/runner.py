@@ -110,4 +110,16 @@ def _verdict(requirement: Requirement, setup: Setup) -> tuple[Status, str]:
     except Failed as failure:
         return "fail", str(failure)
     except (Exception, SystemExit) as error:
-        return "fail", f"it raised {describe(error)}"
+        return "fail", f"{_culprit(error)} raised {describe(error)}"
+
+
+def _culprit(error: BaseException) -> str:
+    """The function that the check called when it went wrong."""
+    names: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code, module = trace.tb_frame.f_code, trace.tb_frame.f_globals.get("__name__", "")
+        ours = module.startswith(f"{__package__}.")
+        names = [] if ours else [*names, code.co_name]
+        trace = trace.tb_next
+    return names[0] if names else "the check"

@@ -9,8 +9,8 @@ from agentm.conformance.expect import short
 from agentm.seam import ABSENT, Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, require
 
 # Longer than any buffer on the way, so that a torn text can be told from a whole one.
-OLD = "".join(f"old line {number}\n" for number in range(2_000))
-NEW = "".join(f"a new line, number {number}\r\n" for number in range(3_000))
+OLD = "".join(f"old line {number}\n" for number in range(1_000))
+NEW = "".join(f"a new line, number {number}\r\n" for number in range(1_000))
 
 
 @dataclass(frozen=True)

@@ -86,17 +86,16 @@ class Trial:
         return place
 
     def keys(self, key: str = "") -> list[str]:
-        """The names that ``list`` shows below a place, from the scratch directory on."""
-        start = len(self.scratch.key) + 1
-        return [child.key[start:] for child in self.backend.list(self.at(key))]
+        """The keys that ``list`` shows below a place, from the scratch directory on."""
+        return [child.key.removeprefix(f"{self.scratch.key}/") for child in self.backend.list(self.at(key))]
 
     def __enter__(self) -> Trial:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.setup.tidy and self.capabilities.remove:
-            # A backend that just failed a check may fail here as well; the check has said so already.
-            with suppress(Exception):
+        # A backend that just failed a check may fail here as well; the check has said so already.
+        with suppress(Exception):
+            if self.setup.tidy and self.capabilities.remove:
                 remove_tree(self.backend, self.scratch)
                 require(self.backend, Remove).remove(self.scratch.parent)
         close_backend(self.backend)
@@ -104,10 +103,11 @@ class Trial:
 
 def remove_tree(backend: StorageBackend, top: Locator) -> None:
     """Remove a place and everything below it, as far as the backend can."""
-    for child in backend.list(top):
+    if not backend.exists(top):
+        return
+    for child in backend.list(top) if backend.info(top).is_dir else ():
         remove_tree(backend, child)
-    if backend.exists(top):
-        require(backend, Remove).remove(top)
+    require(backend, Remove).remove(top)
 
 
 def snapshot(backend: StorageBackend, top: Locator) -> dict[str, str | None]:

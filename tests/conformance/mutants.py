@@ -1,0 +1,375 @@
+"""Backends that are broken on purpose, each in one way, and the checks that must notice."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from threading import Barrier, BrokenBarrierError
+from typing import Any
+
+from agentm.backends.memory import MemoryBackend
+from agentm.errors import ConcurrentModificationError
+from agentm.seam import ABSENT, ROOT, Capabilities, Change, Info, Locator, Versioned
+
+
+class ResolvesToText(MemoryBackend):
+    def resolve(self, *parts: str) -> Any:
+        return str(super().resolve(*parts))
+
+
+class ResolvesByMaking(MemoryBackend):
+    def resolve(self, *parts: str) -> Locator:
+        return self.mkdir(super().resolve(*parts))
+
+
+class CutsLongTexts(MemoryBackend):
+    def write(self, locator: Locator, content: str) -> Locator:
+        return super().write(locator, content[: 1 << 16])
+
+
+class ReadsNothingAsEmpty(MemoryBackend):
+    def read(self, locator: Locator) -> str:
+        try:
+            return super().read(locator)
+        except FileNotFoundError:
+            return ""
+
+
+class ReadsDirectories(MemoryBackend):
+    def read(self, locator: Locator) -> str:
+        return "\n".join(map(str, self.list(locator))) if locator.key in self._dirs else super().read(locator)
+
+
+class TranslatesNewlines(MemoryBackend):
+    def write(self, locator: Locator, content: str) -> Locator:
+        return super().write(locator, content.replace("\r\n", "\n"))
+
+
+class DropsByteOrderMark(MemoryBackend):
+    def read(self, locator: Locator) -> str:
+        return super().read(locator).removeprefix("\ufeff")
+
+
+class GuessesHalfCharacters(MemoryBackend):
+    def write(self, locator: Locator, content: str) -> Locator:
+        return super().write(locator, content.encode("utf-8", "replace").decode())
+
+
+class KnowsFilesOnly(MemoryBackend):
+    def exists(self, locator: Locator) -> bool:
+        return locator.key in self._files
+
+
+class MatchesPrefixes(MemoryBackend):
+    def exists(self, locator: Locator) -> bool:
+        return any(key.startswith(locator.key) for key in (*self._files, *self._dirs))
+
+
+class CountsCharacters(MemoryBackend):
+    def info(self, locator: Locator) -> Info:
+        info = super().info(locator)
+        return info if info.is_dir else replace(info, size=len(self.read(locator)))
+
+
+class TellsMilliseconds(MemoryBackend):
+    def info(self, locator: Locator) -> Info:
+        info = super().info(locator)
+        return replace(info, mtime=info.mtime * 1000)
+
+
+class InformsOfNothing(MemoryBackend):
+    def info(self, locator: Locator) -> Info:
+        return super().info(locator) if self.exists(locator) else Info(locator, False, 0, 0.0)
+
+
+class RefusesSecondMkdir(MemoryBackend):
+    def mkdir(self, locator: Locator) -> Locator:
+        if self.exists(locator):
+            raise FileExistsError(locator.key)
+        return super().mkdir(locator)
+
+
+class EmptiesOnMkdir(MemoryBackend):
+    def mkdir(self, locator: Locator) -> Locator:
+        for key in [key for key in self._files if locator.key and key.startswith(f"{locator.key}/")]:
+            del self._files[key]
+        return super().mkdir(locator)
+
+
+class ListsBackwards(MemoryBackend):
+    def list(self, locator: Locator) -> list[Locator]:
+        return super().list(locator)[::-1]
+
+
+class ListsEverything(MemoryBackend):
+    def list(self, locator: Locator) -> list[Locator]:
+        prefix = f"{locator.key}/" if locator.key else ""
+        keys = sorted(key for key in (*self._files, *self._dirs) if key and key.startswith(prefix))
+        return [Locator(key) for key in keys]
+
+
+class HidesDotFiles(MemoryBackend):
+    def list(self, locator: Locator) -> list[Locator]:
+        return [child for child in super().list(locator) if not child.name.startswith(".")]
+
+
+class RaisesOnListOfNothing(MemoryBackend):
+    def list(self, locator: Locator) -> list[Locator]:
+        if not self.exists(locator):
+            raise FileNotFoundError(locator.key)
+        return super().list(locator)
+
+
+class ListsFileAsItself(MemoryBackend):
+    def list(self, locator: Locator) -> list[Locator]:
+        return [locator] if locator.key in self._files else super().list(locator)
+
+
+class CollapsesDots(MemoryBackend):
+    def resolve(self, *parts: str) -> Locator:
+        key = posixpath.normpath("/".join(("", *parts)))
+        return Locator(key)
+
+
+class TakesBackslashForSlash(MemoryBackend):
+    def resolve(self, *parts: str) -> Locator:
+        return super().resolve(*(part.replace("\\", "/") for part in parts))
+
+
+class RaisesAnotherError(MemoryBackend):
+    def resolve(self, *parts: str) -> Locator:
+        try:
+            return super().resolve(*parts)
+        except ValueError as cause:
+            raise OSError("bad key") from cause
+
+
+UNIVERSAL_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
+    ("resolve_and_locator", ResolvesToText, set()),
+    ("resolve_and_locator", ResolvesByMaking, set()),
+    ("round_trip", ReadsNothingAsEmpty, {"remove"}),  # a removed file cannot be read either
+    ("round_trip", CutsLongTexts, {"info"}),  # sizes of long texts are wrong too
+    ("round_trip", ReadsDirectories, set()),
+    ("lf_exact_round_trip", TranslatesNewlines, {"info", "rename"}),  # both look at a text with CRLF
+    ("lf_exact_round_trip", DropsByteOrderMark, set()),
+    ("lf_exact_round_trip", GuessesHalfCharacters, set()),
+    ("exists_flips", KnowsFilesOnly, {"resolve_and_locator", "rename"}),  # the root; directories as targets
+    ("exists_flips", MatchesPrefixes, {"rename"}),  # a source that is gone seems to be there
+    ("info", CountsCharacters, set()),
+    ("info", TellsMilliseconds, set()),
+    ("info", InformsOfNothing, set()),
+    ("mkdir_idempotent", RefusesSecondMkdir, set()),
+    ("mkdir_idempotent", EmptiesOnMkdir, set()),
+    ("list_children", ListsBackwards, set()),
+    ("list_children", ListsEverything, set()),
+    ("list_children", HidesDotFiles, set()),
+    ("list_on_absent", RaisesOnListOfNothing, set()),
+    ("list_on_absent", ListsFileAsItself, set()),
+    ("invalid_locator_rejected", CollapsesDots, set()),
+    ("invalid_locator_rejected", TakesBackslashForSlash, set()),
+    ("invalid_locator_rejected", RaisesAnotherError, set()),
+)
+"""The check, the mutant, and what else may well notice it."""
+
+
+class RemovesTrees(MemoryBackend):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        for child in self.list(locator):
+            self.remove(child)
+        super().remove(locator, if_version=if_version)
+
+
+class RemovesNothing(MemoryBackend):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        if not self.exists(locator):
+            super().remove(locator, if_version=if_version)
+
+
+class RemovesSilently(MemoryBackend):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        if self.exists(locator):
+            super().remove(locator, if_version=if_version)
+
+
+class RemovesAnyVersion(MemoryBackend):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        super().remove(locator)
+
+
+class RenamesByCopying(MemoryBackend):
+    def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        kept = self._files.get(source.key)
+        super().rename(source, target, overwrite=overwrite)
+        if kept:
+            self._files[source.key] = kept
+        return target
+
+
+class RenamesOverAnything(MemoryBackend):
+    def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        return super().rename(source, target, overwrite=True)
+
+
+class RenamesPrefixes(MemoryBackend):
+    def _move_keys(self, source: str, target: str) -> None:
+        trees: tuple[dict[str, Any], ...] = (self._files, self._dirs)
+        for tree in trees:
+            for key in [key for key in tree if key.startswith(source)]:
+                tree[target + key[len(source) :]] = tree.pop(key)
+
+
+class AppendsLines(MemoryBackend):
+    def append(self, locator: Locator, content: str) -> Locator:
+        return super().append(locator, content if content.endswith("\n") else f"{content}\n")
+
+
+class AppendsWithoutLock(MemoryBackend):
+    """Both appenders read before either writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = Barrier(2)
+
+    def append(self, locator: Locator, content: str) -> Locator:
+        old = self.read(locator) if self.exists(locator) else ""
+        if locator.name == "shared.md":
+            _meet(self._both)
+        return self.write(locator, old + content)
+
+
+class SwapsAnyway(MemoryBackend):
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        self.write(locator, content)
+        return self.read_versioned(locator).version
+
+
+class KeepsCurrentToItself(MemoryBackend):
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        try:
+            return super().write_versioned(locator, content, if_version=if_version)
+        except ConcurrentModificationError as clash:
+            raise ConcurrentModificationError(clash.message) from None
+
+
+class TellsOneVersionForAll(MemoryBackend):
+    def read_versioned(self, locator: Locator) -> Versioned:
+        return replace(super().read_versioned(locator), version="v")
+
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        if (if_version == ABSENT) is self.exists(locator):
+            raise ConcurrentModificationError("clash", current="v" if self.exists(locator) else ABSENT)
+        self.write(locator, content)
+        return "v"
+
+
+class ChecksThenWrites(MemoryBackend):
+    """Looks at the version, once lets somebody else look as well, and writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = Barrier(2)
+        self._met = 0
+
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        self._check("write", locator, if_version)
+        self._met += locator.name == "counter"
+        if 0 < self._met <= 2:
+            _meet(self._both)
+        self.write(locator, content)
+        return super().read_versioned(locator).version
+
+
+class FeedsByLength(MemoryBackend):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        prefix = f"{below.key}/" if below.key else ""
+        now = {key: str(len(file.data)) for key, file in self._files.items() if key.startswith(prefix)}
+        yield from (Change(Locator(key), now[key]) for key in sorted(now) if seen.get(key) != now[key])
+        yield from (Change(Locator(key), None) for key in sorted(seen) if key.startswith(prefix) and key not in now)
+
+
+class FeedsNoLosses(MemoryBackend):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        return (change for change in super().changes(seen, below) if change.stamp is not None)
+
+
+class FeedsSiblings(MemoryBackend):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        return (change for change in super().changes(seen) if change.locator.key.startswith(below.key))
+
+
+class FeedsForEver(MemoryBackend):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+        return super().changes(dict.fromkeys(seen, "never"), below)
+
+
+class WatchesNothing(MemoryBackend):
+    def _tell(self, locator: Locator) -> None:
+        pass
+
+
+class WatchesOneLevel(MemoryBackend):
+    def _tell(self, locator: Locator) -> None:
+        if "deep" not in locator.parts:
+            super()._tell(locator)
+
+
+class WatchesNoRemovals(MemoryBackend):
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        watchers, self._watchers = self._watchers, []
+        super().remove(locator, if_version=if_version)
+        self._watchers = watchers
+
+
+class WatchesElsewhere(MemoryBackend):
+    def _tell(self, locator: Locator) -> None:
+        for watcher in self._watchers:
+            watcher._pending[Locator("somewhere/else")] = None
+        super()._tell(locator)
+
+
+ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
+    ("remove", RemovesTrees, set()),
+    ("remove", RemovesNothing, {"compare_and_swap", "change_feed", "watch"}),  # each of them removes a file
+    ("remove", RemovesSilently, set()),
+    ("remove", RemovesAnyVersion, set()),
+    ("rename", RenamesByCopying, set()),
+    ("rename", RenamesOverAnything, set()),
+    ("rename", RenamesPrefixes, set()),
+    ("append", AppendsLines, set()),
+    ("append", AppendsWithoutLock, set()),
+    ("compare_and_swap", SwapsAnyway, set()),
+    ("compare_and_swap", KeepsCurrentToItself, set()),
+    ("compare_and_swap", TellsOneVersionForAll, {"remove"}),  # which has a conditional form
+    ("compare_and_swap", ChecksThenWrites, set()),
+    ("change_feed", FeedsByLength, set()),
+    ("change_feed", FeedsNoLosses, set()),
+    ("change_feed", FeedsSiblings, set()),
+    ("change_feed", FeedsForEver, set()),
+    ("watch", WatchesNothing, set()),
+    ("watch", WatchesOneLevel, set()),
+    ("watch", WatchesNoRemovals, set()),
+    ("watch", WatchesElsewhere, set()),
+)
+
+
+class DeclaresLess(MemoryBackend):
+    """Has every method, and says so of all but one."""
+
+    withheld = ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, **{self.withheld: False})
+
+
+def without(flag: str) -> type[MemoryBackend]:
+    return type(f"Without_{flag}", (DeclaresLess,), {"withheld": flag})
+
+
+def _meet(barrier: Barrier) -> None:
+    """Go on together with another thread, or alone if none comes."""
+    try:
+        barrier.wait(5)
+    except BrokenBarrierError:
+        barrier.reset()
