@@ -130,10 +130,16 @@ def test_an_interrupt_is_quiet(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_reader_that_goes_away_is_not_complained_about():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_not_complained_about(unbuffered):
     read, write = os.pipe()
     os.close(read)
-    process = subprocess.Popen([sys.executable, "-m", "agentm", "doctor"], stdout=write, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentm", "doctor"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
     os.close(write)
     assert process.communicate()[1] == b""
     assert process.returncode == 128 + signal.SIGPIPE
