@@ -21,7 +21,7 @@ from agentm.config import StrPath
 from agentm.conflicts import detect_conflict_files
 from agentm.errors import ConfigError, StorageSelectionError
 from agentm.seam import Capabilities, StorageBackend
-from agentm.seam.registry import _BUILT_IN, ENTRY_POINT_GROUP
+from agentm.seam.registry import BUILT_IN, ENTRY_POINT_GROUP
 from agentm.selection import StoragePreview, confirm_required, select_backend, shown, storage_preview, store_place
 
 _SKEW_SECONDS = 120.0
@@ -129,7 +129,7 @@ def check_plugins(_: Patient) -> Iterator[Finding]:
     for point in entry_points(group=ENTRY_POINT_GROUP):
         targets.setdefault(point.name, set()).add(point.value)
     for name, values in sorted(targets.items()):
-        if name in _BUILT_IN:
+        if name in BUILT_IN:
             text = f"{shown(name)} of {_joined(values)} is never used, because agentm has one of that name itself"
             yield Finding("warn", "plugins", f"{text}; ask its author for another name")
         elif len(values) > 1:

@@ -12,7 +12,7 @@ from agentm.seam.backend import StorageBackend
 ENTRY_POINT_GROUP = "agentm.backends"
 
 # Names only: a built-in is imported when it is asked for, exactly like a third party's entry point.
-_BUILT_IN = {
+BUILT_IN = {
     "device-local": "agentm.backends.device_local:DeviceLocalBackend",
     "memory": "agentm.backends.memory:MemoryBackend",
     "sqlite": "agentm.backends.sqlite:SqliteBackend",
@@ -66,8 +66,8 @@ class _DefaultRegistry(BackendRegistry):
 
     def get(self, protocol: str) -> type[StorageBackend] | None:
         found = super().get(protocol)
-        if found is None and protocol in _BUILT_IN:
-            found = self._classes[protocol] = _load(protocol, _BUILT_IN[protocol])
+        if found is None and protocol in BUILT_IN:
+            found = self._classes[protocol] = _load(protocol, BUILT_IN[protocol])
         if found is None:
             target = _entry_points().get(protocol)
             if target is not None:
@@ -76,10 +76,10 @@ class _DefaultRegistry(BackendRegistry):
 
     def __contains__(self, protocol: object) -> bool:
         # Knowing a name must not import what is behind it.
-        return protocol in self._classes or protocol in _BUILT_IN or protocol in _entry_points()
+        return protocol in self._classes or protocol in BUILT_IN or protocol in _entry_points()
 
     def protocols(self) -> tuple[str, ...]:
-        return tuple(sorted({*self._classes, *_BUILT_IN, *_entry_points()}))
+        return tuple(sorted({*self._classes, *BUILT_IN, *_entry_points()}))
 
 
 def _entry_points() -> dict[str, str]:
@@ -92,7 +92,7 @@ def _load(protocol: str, target: str) -> type[StorageBackend]:
     module, _, attribute = target.partition(":")
     try:
         backend: Any = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as cause:
+    except Exception as cause:  # a plugin may fail in any way while it is imported
         raise BackendLoadError(
             f"the backend {protocol!r} ({target}) cannot be imported: {cause}; reinstall the package that provides it.",
             backend=protocol,
