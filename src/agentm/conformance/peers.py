@@ -244,7 +244,9 @@ def _fork(address: Address, job: Job, args: tuple[object, ...]) -> Peer:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             os.close(to_child[1])
             os.close(from_child[0])
-            code = perform(address, _line(to_child[0], from_child[1]), job, args)
+            line = _line(to_child[0], from_child[1])
+            code = perform(address, line, job, args)
+            line.close()
         finally:
             os._exit(code)
     os.close(to_child[0])
