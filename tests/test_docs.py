@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/backends.md", "docs/guarantees.md", "CONTRIBUTING.md")
 
 
-def blocks(language: str) -> list[object]:
-    found = []
+def blocks(language: str) -> list[Any]:
+    found: list[Any] = []
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for match in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):

@@ -292,8 +292,8 @@ def _make_dirs(tree: sqlite3.Connection, verb: str, locator: Locator, key: str) 
 def _move(tree: sqlite3.Connection, source: str, target: str) -> None:
     tree.execute("UPDATE entries SET key = ?, parent = ? WHERE key = ?", (target, _parent(target), source))
     tree.execute(
-        "UPDATE entries SET key = ?1 || substr(key, ?2), parent = ?1 || substr(parent, ?2) WHERE key > ?3 AND key < ?4",
-        (target, len(source) + 1, *_range(source)),
+        "UPDATE entries SET key = ? || substr(key, ?), parent = ? || substr(parent, ?) WHERE key > ? AND key < ?",
+        (target, len(source) + 1, target, len(source) + 1, *_range(source)),
     )
 
 
