@@ -50,12 +50,16 @@ class Temp:
         self.path, self._fd, self._lock = _create_locked(directory)
         self.placed = False
 
-    def fill(self, data: bytes, mode: int | None = None) -> None:
-        """Write, flush and close, once. After an error the file is worthless and never retried."""
+    def fill(self, data: bytes, mode: int | None = None, *, flush: bool = True) -> None:
+        """Write, flush and close, once. After an error the file is worthless and never retried.
+
+        Without ``flush`` somebody else flushes it, together with others, before it is put in place.
+        """
         write_all(self._fd, data)
         if mode is not None and not WINDOWS and mode != stat.S_IMODE(os.fstat(self._fd).st_mode):
             os.fchmod(self._fd, mode)
-        sync_file(self._fd)
+        if flush:
+            sync_file(self._fd)
         fd, self._fd = self._fd, -1
         os.close(fd)
 
@@ -167,6 +171,22 @@ def sync_dir(path: str) -> None:
         os.close(fd)
 
 
+def open_file_system(path: str) -> int | None:
+    """A descriptor for `sync_file_system`, opened before the writes whose errors it is to report; None if it cannot."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync_file_system(fd: int) -> None:
+    """Flush everything on a file system at once: the files and directories of a whole batch in one go."""
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 @contextmanager
 def settling() -> Iterator[None]:
     """Mark an OSError inside as Unsettled: what came before is in place already."""
@@ -196,15 +216,19 @@ class Directories:
         self._top = top
         self._flushed: dict[str, int] = {}
 
-    def ensure(self, path: str) -> None:
-        """Make sure that a directory below the top is there and survives."""
+    def ensure(self, path: str, *, flush: bool = True) -> None:
+        """Make sure that a directory below the top is there and survives.
+
+        Without ``flush`` somebody else flushes it, together with others, and only then may `ensure` know it.
+        """
         if self._known(path):
             return
         chain = []
         while len(path) > len(self._top):
             chain.append(path)
             path = os.path.dirname(path)
-        _make([path for path in reversed(chain) if not self._known(path)], self._flush_entry)
+        missing = [path for path in reversed(chain) if not self._known(path)]
+        _make(missing, self._flush_entry if flush else lambda parent, path: None)
 
     def _known(self, path: str) -> bool:
         try:

@@ -11,12 +11,13 @@ import os
 import stat
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat
 from typing import NoReturn
 
 from agentm.backends import _durable, _refusals
+from agentm.backends._batch import LARGEST_BATCH, Batch
 from agentm.backends._files import content as content_at, read_bytes, stamps, version_of
 from agentm.backends._mutex import lost
 from agentm.backends._text import decode, encode
@@ -63,6 +64,10 @@ class FileTree(StorageBackend):
     @abstractmethod
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
         """Put bytes in place, durably, if the place has that version (None: whatever it has)."""
+
+    @abstractmethod
+    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
+        """Put several files in place with the flushes of a batch."""
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -194,6 +199,20 @@ class FileTree(StorageBackend):
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
         return version_of(self._write("write", locator, content, if_version))
 
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for start in range(0, len(texts), LARGEST_BATCH):
+            self._write_batch(texts[start : start + LARGEST_BATCH])
+
+    def _write_batch(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        items = [(self._file_path("write", at), self._encoded("write", at, text)) for at, text in texts]
+        fd = _durable.open_file_system(self.root) if len(items) > 1 else None
+        if fd is None or len({path for path, _ in items}) < len(items):
+            for at, text in texts:
+                self.write(at, text)
+            return
+        with self._reporting("write", texts[0][0]), Batch(self.root, self._directories, fd) as batch:
+            self._publish_many(batch, items)
+
     def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
         base = f"{below.key}/" if below.key else ""
         gone = {key for key in seen if key.startswith(base)}
@@ -217,15 +236,21 @@ class FileTree(StorageBackend):
             self._fail(cause, verb, locator, absent=True)
 
     def _write(self, verb: str, locator: Locator, content: str, if_version: str | None) -> bytes:
-        data = encode(content, backend=self.protocol, verb=verb, locator=locator.key)
-        path = self._writable(verb, locator)
+        data = self._encoded(verb, locator, content)
+        path = self._file_path(verb, locator)
         try:
-            if not locator.key:
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             self._publish(path, data, if_version)
         except (OSError, ValueError, AgentmError) as cause:
             self._fail(cause, verb, locator)
         return data
+
+    def _encoded(self, verb: str, locator: Locator, content: str) -> bytes:
+        return encode(content, backend=self.protocol, verb=verb, locator=locator.key)
+
+    def _file_path(self, verb: str, locator: Locator) -> str:
+        if not locator.key:
+            raise _refusals.refusal(errno.EISDIR, backend=self.protocol, verb=verb, locator=locator)
+        return self._writable(verb, locator)
 
     def _expect(self, wanted: str, found: bytes | None) -> None:
         current = version_of(found)

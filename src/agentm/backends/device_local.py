@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from agentm.backends import _durable
+from agentm.backends._batch import Batch
 from agentm.backends._files import content, mode_of
-from agentm.backends._mutex import lock_directory
+from agentm.backends._locks import Locks
+from agentm.backends._mutex import default_lock_root, lock_directory
 from agentm.backends._tree import FileTree
+from agentm.seam.abilities import Held
+from agentm.seam.locator import Locator
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "device-local"
@@ -31,7 +35,18 @@ class DeviceLocalBackend(FileTree):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True)
+        return Capabilities(
+            remove=True,
+            rename=True,
+            append=True,
+            compare_and_swap=True,
+            change_feed=True,
+            lock=True,
+            write_many=True,
+        )
+
+    def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
+        return Locks(default_lock_root(), os.path.realpath(self.root)).hold(*locators)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Callable[[], bool]]:
@@ -63,3 +78,15 @@ class DeviceLocalBackend(FileTree):
                 temp.settle()
                 _durable.replace(temp.path, path)
                 temp.placed = True
+
+    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
+        for path, data in items:
+            batch.fill(path, data)
+        batch.flush()
+        with lock_directory(self.root):
+            for temp, path, _ in batch:
+                temp.settle()
+                _durable.replace(temp.path, path)
+                temp.placed = True
+        with _durable.settling():
+            batch.flush()

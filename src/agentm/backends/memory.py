@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,10 +40,20 @@ class MemoryBackend(StorageBackend):
         self._count = 0
         self._changed = threading.Condition(threading.RLock())
         self._watchers: list[_MemoryWatcher] = []
+        self._locked: set[str] = set()
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(remove=True, rename=True, append=True, compare_and_swap=True, change_feed=True, watch=True)
+        return Capabilities(
+            remove=True,
+            rename=True,
+            append=True,
+            compare_and_swap=True,
+            change_feed=True,
+            watch=True,
+            lock=True,
+            write_many=True,
+        )
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -144,6 +155,23 @@ class MemoryBackend(StorageBackend):
             self._watchers.append(watcher)
         return watcher
 
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[_MemoryHeld]:
+        keys = {locator.key for locator in locators}
+        with self._changed:
+            self._changed.wait_for(lambda: not keys & self._locked)
+            self._locked |= keys
+        try:
+            yield _MemoryHeld()
+        finally:
+            with self._changed:
+                self._locked -= keys
+                self._changed.notify_all()
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, content in texts:
+            self.write(locator, content)
+
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
         _refusals.check_names(locator, backend=PROTOCOL, verb=verb)
@@ -195,6 +223,11 @@ class MemoryBackend(StorageBackend):
 
     def _refusal(self, number: int, verb: str, locator: Locator) -> StoreError:
         return _refusals.refusal(number, backend=PROTOCOL, verb=verb, locator=locator)
+
+
+class _MemoryHeld:
+    def ours(self) -> bool:
+        return True  # threads of one process stop together
 
 
 class _MemoryWatcher:

@@ -22,12 +22,16 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from agentm.backends import _refusals
+from agentm.backends._locks import Locks
+from agentm.backends._mutex import default_lock_root
 from agentm.backends._sqlite_file import DatabaseFile, Layout
 from agentm.backends._text import decode, encode
 from agentm.errors import StoreError
+from agentm.seam.abilities import Held
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
@@ -65,8 +69,8 @@ class SqliteBackend(StorageBackend):
 
     protocol = PROTOCOL
 
-    def __init__(self, path: str, patience: float = 30.0) -> None:
-        self.path = os.path.abspath(os.path.expanduser(path))
+    def __init__(self, path: str | os.PathLike[str], patience: float = 30.0) -> None:
+        self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         self._patience = patience
         self._file = DatabaseFile(self.path, LAYOUT, backend=PROTOCOL, patience=patience)
         self._file.create()
@@ -94,7 +98,12 @@ class SqliteBackend(StorageBackend):
             compare_and_swap=True,
             change_feed=True,
             watch=True,
+            lock=True,
+            write_many=True,
         )
+
+    def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
+        return Locks(default_lock_root(), os.path.realpath(self.path)).hold(*locators)
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -193,22 +202,18 @@ class SqliteBackend(StorageBackend):
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)
         _refusals.check_names(locator, backend=PROTOCOL, verb=verb)
-        version = os.urandom(8).hex()
         with self._file.change(verb, locator.key) as tree:
-            standing = _standing(tree, locator.key)
-            if standing == _DIRECTORY:
-                raise _refusal(errno.EISDIR, verb, locator)
-            _check_version(verb, locator, standing, if_version)
-            if standing == ABSENT:
-                _make_dirs(tree, verb, locator, _parent(locator.key))
-                _insert(tree, locator.key, version, data)
-            else:
-                old = _content(tree, locator.key) if verb == "append" else b""
-                tree.execute(
-                    "UPDATE entries SET version = ?, mtime = ?, content = ? WHERE key = ?",
-                    (version, time.time(), old + data, locator.key),
-                )
-        return version
+            return _put_row(tree, verb, locator, data, if_version)
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        """All in one transaction: here all of them land, or none."""
+        rows = [(at, encode(text, backend=PROTOCOL, verb="write", locator=at.key)) for at, text in texts]
+        for at, _ in rows:
+            _refusals.check_names(at, backend=PROTOCOL, verb="write")
+        if rows:
+            with self._file.change("write", rows[0][0].key) as tree:
+                for at, data in rows:
+                    _put_row(tree, "write", at, data, None)
 
 
 class SqliteWatcher:
@@ -287,6 +292,24 @@ def _make_dirs(tree: sqlite3.Connection, verb: str, locator: Locator, key: str) 
         raise _refusal(errno.ENOTDIR, verb, locator)
     for directory in reversed(missing):
         _insert(tree, directory, None, None)
+
+
+def _put_row(tree: sqlite3.Connection, verb: str, locator: Locator, data: bytes, if_version: str | None) -> str:
+    standing = _standing(tree, locator.key)
+    if standing == _DIRECTORY:
+        raise _refusal(errno.EISDIR, verb, locator)
+    _check_version(verb, locator, standing, if_version)
+    version = os.urandom(8).hex()
+    if standing == ABSENT:
+        _make_dirs(tree, verb, locator, _parent(locator.key))
+        _insert(tree, locator.key, version, data)
+    else:
+        old = _content(tree, locator.key) if verb == "append" else b""
+        tree.execute(
+            "UPDATE entries SET version = ?, mtime = ?, content = ? WHERE key = ?",
+            (version, time.time(), old + data, locator.key),
+        )
+    return version
 
 
 def _move(tree: sqlite3.Connection, source: str, target: str) -> None:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from agentm.backends import _durable
+from agentm.backends._batch import Batch
 from agentm.backends._files import content, mode_of
+from agentm.backends._locks import Locks
 from agentm.backends._mutex import Held, Mutex, default_lock_root, lost
 from agentm.backends._swap import Swap, recover
 from agentm.backends._tree import FileTree
 from agentm.errors import ConfigError
+from agentm.seam import abilities as seam
+from agentm.seam.locator import Locator
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "vault"
@@ -49,12 +53,17 @@ class VaultBackend(FileTree):
             append=True,
             compare_and_swap=True,
             change_feed=True,
+            lock=True,
+            write_many=True,
         )
 
     @property
     def conflict_strategy(self) -> str:
         """A whole file is what conflicts; both sides are shown, nothing is merged silently."""
         return "whole-file"
+
+    def lock(self, *locators: Locator) -> AbstractContextManager[seam.Held]:
+        return Locks(self.lock_root, self._mutex.path, patience=self.lock_patience).hold(*locators)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Callable[[], bool]]:
@@ -90,6 +99,23 @@ class VaultBackend(FileTree):
         with _durable.settling():
             _durable.sync_dir(parent)
         swap.accept()
+
+    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
+        with self._mutex.hold() as held:
+            swaps = []
+            for path, data in items:
+                swaps.append(Swap(self.root, self.root, path, content(path), data))
+                batch.fill(path, data)
+            batch.flush()
+            if not held.ours():
+                raise lost()
+            for swap, (temp, _, _) in zip(swaps, batch, strict=True):
+                temp.settle()
+                swap.put(temp, held.ours)
+            with _durable.settling():
+                batch.flush()
+            for swap in swaps:
+                swap.accept()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is None:

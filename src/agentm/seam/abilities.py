@@ -13,13 +13,15 @@ They were weighed against a disk, a bucket with ETags, a git tree and a dict:
 - a change feed compares stamps the caller kept with those of now, so it needs no state in the store,
   no clock, and nothing is lost when the caller dies half-way
 - a watcher only says "look again", never what happened
+- a lock is the machine's, freed by the death of its holder; what must not come late is a swap as well
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from agentm.errors import ConcurrentModificationError, NotFoundError, UnsupportedAbilityError
@@ -102,6 +104,32 @@ class Watch(Protocol):
         """Start watching a place and all below it; every later change wakes ``wait``."""
 
 
+class Held(Protocol):
+    def ours(self) -> bool:
+        """Whether the lock is still held. Look before every step that must not come late."""
+
+
+class Lock(Protocol):
+    def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
+        """Keep out everybody else who asks for one of these places, in every thread and process of this machine.
+
+        - it concerns only those who ask: verbs are not held up by it
+        - it is freed at once when its holder dies
+        - a holder that sleeps while others wait loses it after a while, and ``ours`` says so
+        - several places are taken in an order of the store's own, so that two holders never wait for each other
+        - the places need not exist; asking again for one of them while holding it waits for ever
+        """
+
+
+class WriteMany(Protocol):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        """Write several texts, sharing the cost of making them durable.
+
+        - when it returns, all of them survive a power cut; each one is atomic by itself, as with ``write``
+        - after an error or a crash any of them may have landed
+        """
+
+
 ABILITIES: dict[str, tuple[type, tuple[str, ...]]] = {
     "remove": (Remove, ("remove",)),
     "rename": (Rename, ("rename",)),
@@ -109,6 +137,8 @@ ABILITIES: dict[str, tuple[type, tuple[str, ...]]] = {
     "compare_and_swap": (CompareAndSwap, ("read_versioned", "write_versioned")),
     "change_feed": (ChangeFeed, ("changes",)),
     "watch": (Watch, ("watch",)),
+    "lock": (Lock, ("lock",)),
+    "write_many": (WriteMany, ("write_many",)),
 }
 """Flag in `Capabilities` → the protocol it declares and the methods that make it up."""
 

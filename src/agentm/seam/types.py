@@ -45,6 +45,8 @@ class Capabilities:
     compare_and_swap: bool = False
     change_feed: bool = False
     watch: bool = False
+    lock: bool = False
+    write_many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
