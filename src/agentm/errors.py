@@ -18,9 +18,15 @@ AgentmError
 │   ├── LockTimeoutError (TimeoutError)
 │   └── OutcomeUnknownError                     the change may or may not have landed
 ├── ConcurrentModificationError (RuntimeError)  someone else was faster; carries their version
-│   └── LockLostError                           the mutex was taken away while we slept
+│   ├── LockLostError                           the mutex was taken away while we slept
+│   └── NodeConflictError                       the memory has another version by now; carries a diff
 ├── StorageSelectionError (RuntimeError)        the configured store cannot be produced
 │   └── CapabilityMismatchError
+├── InvalidUriError (ValueError)                an address that is none, or a name not every store can hold
+├── InvalidNodeError (ValueError)               a memory that cannot be written as it is
+├── AccessDeniedError (PermissionError)         another tenant's, or another owner's
+├── NodeNotFoundError (LookupError)
+├── NodeBrokenError (RuntimeError)              damage that needs a person
 ├── ConfigError (ValueError)
 ├── ProjectFileError (ValueError)
 └── RepoRegistryError (ValueError)
@@ -154,6 +160,17 @@ class LockLostError(ConcurrentModificationError):
     code = "lock_lost"
 
 
+class NodeConflictError(ConcurrentModificationError):
+    """The memory is at ``version`` by now; ``diff`` leads from its text to the one that was to be written."""
+
+    code = "version_conflict"
+
+    def __init__(self, message: str, *, version: int, diff: str, **context: Any) -> None:
+        super().__init__(message, current=str(version), **context)
+        self.version = version
+        self.diff = diff
+
+
 class StorageSelectionError(AgentmError, RuntimeError):
     code = "storage_selection"
 
@@ -170,6 +187,26 @@ class CapabilityMismatchError(StorageSelectionError):
             "set storage.backend to one that does, or ask for less",
             backend=protocol,
         )
+
+
+class InvalidUriError(AgentmError, ValueError):
+    code = "invalid_uri"
+
+
+class InvalidNodeError(AgentmError, ValueError):
+    code = "invalid_node"
+
+
+class AccessDeniedError(AgentmError, PermissionError):
+    code = "access_denied"
+
+
+class NodeNotFoundError(AgentmError, LookupError):
+    code = "node_not_found"
+
+
+class NodeBrokenError(AgentmError, RuntimeError):
+    code = "node_broken"
 
 
 class ConfigError(AgentmError, ValueError):

@@ -1,0 +1,293 @@
+"""The memory of accounts: nodes that are written, read, changed and found by their addresses.
+
+Each method takes a `RequestContext` and refuses what is not the caller's before it looks at anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from agentm.context import history, relations, transitions
+from agentm.context.events import upsert_context
+from agentm.context.node import CONTENT, ContextNode, Meta, NodeStatus, RelationEdge, Version, build_version
+from agentm.context.reader import is_visible, read_meta, read_version
+from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
+from agentm.context.tenancy import RequestContext, check, may
+from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
+from agentm.context.writer import Draft, Progress, locked, publish, standing_parts
+from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
+from agentm.seam import Locator, StorageBackend
+
+LARGEST_BATCH = 256
+"""Nodes written together; each of them is locked meanwhile."""
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a change. ``indexed`` is ``pending`` until the index has heard, ``failed`` if it cannot yet."""
+
+    uri: str
+    version: int
+    durable: bool = True
+    indexed: str = "pending"
+
+
+class ContextFS:
+    """Nodes on a store."""
+
+    def __init__(
+        self,
+        backend: StorageBackend,
+        *,
+        summariser: Summariser = DEFAULT,
+        keep_versions: int = 100,
+        keep_days: float | None = None,
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self._summariser = summariser
+        self._retention = history.Retention(keep_versions, keep_days)
+
+    def write_node(self, node: ContextNode, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
+        """Write a memory, new or changed, and say its version.
+
+        With ``if_version`` only if it still has that one (0: only if there is none), else NodeConflictError with the
+        version that stands there and a diff. What a caller says about status, version or times is not listened to.
+        """
+        uri = parse_uri(node.uri)
+        check(ctx, uri, write=True)
+        with locked(self.backend, uri.locator) as held:
+            draft = self._draft(node, uri, ctx, if_version)
+            publish(self.backend, [draft], held)
+            history.prune(self.backend, draft.node, draft.version.meta, self._retention)
+        return receipt(draft)
+
+    def write_nodes(
+        self, nodes: Sequence[ContextNode], ctx: RequestContext, *, progress: Progress | None = None
+    ) -> list[Receipt]:
+        """Write many memories, step by step together: all contents durable, then all relations, and so on."""
+        uris = [parse_uri(node.uri) for node in nodes]
+        for uri in uris:
+            check(ctx, uri, write=True)
+        if len(set(uris)) < len(uris):
+            raise InvalidNodeError("the same memory is there twice; write its versions one after the other.")
+        receipts: list[Receipt] = []
+        for start in range(0, len(nodes), LARGEST_BATCH):
+            chunk = list(zip(nodes[start : start + LARGEST_BATCH], uris[start : start + LARGEST_BATCH], strict=True))
+            with locked(self.backend, *(uri.locator for _, uri in chunk)) as held:
+                drafts = [self._draft(node, uri, ctx, None) for node, uri in chunk]
+                publish(self.backend, drafts, held)
+            receipts += [receipt(draft) for draft in drafts]
+            if progress is not None:
+                progress(len(receipts), len(nodes))
+        return receipts
+
+    def read_node(self, uri: str, ctx: RequestContext, *, version: int | None = None) -> ContextNode:
+        """One whole version of a memory: the current one, or one from its history."""
+        address = parse_uri(uri)
+        check(ctx, address)
+        current = self.current(address)
+        if version is None or version == current.meta.version:
+            return replace(current.node(), status=NodeStatus.ACTIVE)
+        return history.version_at(self.backend, address, version).node()
+
+    def exists(self, uri: str, ctx: RequestContext) -> bool:
+        """Whether a memory is there and may be seen. Another tenant's is not there."""
+        address = parse_uri(uri)
+        return may(ctx, address, write=False) and is_visible(self.backend, read_meta(self.backend, address.locator))
+
+    def list_children(self, uri: str, ctx: RequestContext) -> list[str]:
+        """The memories, or the folders, right below a folder, as far as the caller may see them."""
+        folder = parse_place(uri)
+        check(ctx, folder)
+        if isinstance(folder, ContextUri):
+            return []
+        return [str(child) for child in self._children(folder) if may(ctx, child, write=False) and self._shown(child)]
+
+    def delete_node(
+        self, uri: str, ctx: RequestContext, *, if_version: int | None = None, purge: bool = False
+    ) -> Receipt:
+        """Take a memory away. It can be brought back by `undo`, unless it is purged with its history."""
+        return self._end(uri, ctx, NodeStatus.DELETED, if_version, purge)
+
+    def archive_node(self, uri: str, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
+        """Put a memory away: it is no longer shown or found, and `undo` brings it back."""
+        return self._end(uri, ctx, NodeStatus.ARCHIVED, if_version, False)
+
+    def move_node(self, uri: str, new_uri: str, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
+        """Give a memory another address. At every instant it is in exactly one of the two places."""
+        source, target = parse_uri(uri), parse_uri(new_uri)
+        check(ctx, source, write=True)
+        check(ctx, target, write=True)
+        if source == target:
+            raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
+        with locked(self.backend, source.locator, target.locator) as held:
+            current = self.current(source)
+            self._expect(current, if_version, current.parts[CONTENT])
+            if is_visible(self.backend, self._meta(target)):
+                raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
+            draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), held)
+        relations.follow_move(self, source, target, ctx)
+        return receipt(draft)
+
+    def relate(self, edge: RelationEdge, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
+        """Add an edge, or change the one with the same ends and type."""
+        return relations.relate(self, edge, ctx, if_version)
+
+    def relations(self, uri: str, ctx: RequestContext, *, direction: str = "both") -> list[RelationEdge]:
+        """The edges that lead away from a memory (``out``), to it (``in``), or both."""
+        return relations.edges_of(self, uri, ctx, direction)
+
+    def history(self, uri: str, ctx: RequestContext) -> list[ContextNode]:
+        """The kept versions of a memory, oldest first, with who wrote each and from what."""
+        address = parse_uri(uri)
+        check(ctx, address)
+        return history.versions(self.backend, address, self._meta(address))
+
+    def diff(self, uri: str, ctx: RequestContext, old: int, new: int) -> str:
+        """What changed in the text between two versions."""
+        address = parse_uri(uri)
+        check(ctx, address)
+        before, after = (history.version_at(self.backend, address, number) for number in (old, new))
+        return unified_diff(before.parts[CONTENT], after.parts[CONTENT], f"{uri} v{old}", f"{uri} v{new}")
+
+    def undo(self, uri: str, ctx: RequestContext, *, to: int | None = None, if_version: int | None = None) -> Receipt:
+        """Bring back an older version (by default the one before) as a new version of its own."""
+        address = parse_uri(uri)
+        check(ctx, address, write=True)
+        with locked(self.backend, address.locator) as held:
+            wanted = history.version_before(self.backend, address, self._meta(address), to).node()
+            draft = self._draft(wanted, address, ctx, if_version)
+            publish(self.backend, [draft], held)
+        return receipt(draft)
+
+    def current(self, address: ContextUri) -> Version:
+        """The version that is shown at an address; NodeNotFoundError if none is."""
+        found = read_version(self.backend, address.locator)
+        if found is None or found.meta.uri != str(address) or not is_visible(self.backend, found.meta):
+            raise not_found(address)
+        return found
+
+    def change(
+        self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode]
+    ) -> Receipt | None:
+        """Rewrite a memory on behalf of agentm itself; None if it is gone or nothing changes."""
+        with locked(self.backend, address.locator) as held:
+            try:
+                now = self.current(address).node()
+            except NodeNotFoundError:
+                return None
+            wanted = change(now)
+            if wanted == now:
+                return None
+            draft = self._draft(wanted, address, ctx, None)
+            publish(self.backend, [draft], held)
+        return receipt(draft)
+
+    def _end(self, uri: str, ctx: RequestContext, status: NodeStatus, if_version: int | None, purge: bool) -> Receipt:
+        address = parse_uri(uri)
+        check(ctx, address, write=True)
+        with locked(self.backend, address.locator) as held:
+            current = self.current(address)
+            self._expect(current, if_version, current.parts[CONTENT])
+            draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), held, purge=purge)
+        relations.forget(self, address, ctx)
+        return receipt(draft)
+
+    def _draft(self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None) -> Draft:
+        """The next version of a node, on top of what stands there. The caller holds its lock."""
+        standing = standing_parts(self.backend, uri.locator)
+        meta = self._meta(uri)
+        live = meta is not None and is_visible(self.backend, meta)
+        if if_version is not None:
+            self._expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
+        stamp = self._stamp(ctx)
+        version = build_version(
+            replace(node, relations=relations.checked(node.relations, uri)),
+            uri,
+            abstract=self._abstract(node),
+            overview=node.overview if node.overview is not None else self._summariser.overview(node.content),
+            meta={
+                **stamp,
+                "version": (meta.version if meta else 0) + 1,
+                "created_at": meta.created_at if meta and live else stamp["updated_at"],
+                "rest": meta.rest if meta and live else {},
+            },
+        )
+        return Draft(uri.locator, version, upsert_context(version), standing)
+
+    def _abstract(self, node: ContextNode) -> str:
+        if node.abstract is not None:
+            return node.abstract
+        return checked_abstract(self._summariser.abstract(node.content))
+
+    def _stamp(self, ctx: RequestContext) -> dict[str, object]:
+        return {
+            "updated_at": self.clock(),
+            "actor": ctx.author,
+            "sources": tuple(ctx.sources),
+            "write_id": os.urandom(6).hex(),
+        }
+
+    def _meta(self, uri: ContextUri) -> Meta | None:
+        meta = read_meta(self.backend, uri.locator)
+        if meta is not None and meta.uri != str(uri):
+            raise InvalidUriError(
+                f"this store cannot tell {uri} from {meta.uri}, which is there already; choose another name.",
+                code="uri_taken",
+            )
+        return meta
+
+    def _expect(self, current: Version | None, wanted: int | None, text: str) -> None:
+        version = current.meta.version if current else 0
+        if wanted is None or wanted == version:
+            return
+        theirs = current.parts[CONTENT] if current else ""
+        raise NodeConflictError(
+            f"the memory is at version {version}, not {wanted}; read it again, put your change on top, and write that.",
+            version=version,
+            diff=unified_diff(theirs, text, f"version {version}", "yours"),
+            expected=str(wanted),
+        )
+
+    def _children(self, folder: Folder) -> list[ContextUri | Folder]:
+        found = []
+        for place in self.backend.list(folder.locator):
+            try:
+                found.append(place_of(folder.account, (*folder.path, place.name)))
+            except InvalidUriError:
+                continue  # somebody else's file or folder, not a memory
+        return found
+
+    def _shown(self, child: ContextUri | Folder) -> bool:
+        if isinstance(child, Folder):
+            return self.backend.info(child.locator).is_dir
+        return is_visible(self.backend, read_meta(self.backend, child.locator))
+
+
+def receipt(draft: Draft) -> Receipt:
+    return Receipt(draft.version.meta.uri, draft.version.meta.version, True, "pending" if draft.told else "failed")
+
+
+def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm="")
+    return "\n".join(lines)
+
+
+def not_found(address: ContextUri) -> NodeNotFoundError:
+    return NodeNotFoundError(
+        f"there is no memory {address}; list its folder to see what is there.", locator=address.locator.key
+    )
+
+
+def node_place(uri: str) -> Locator:
+    return parse_uri(uri).locator

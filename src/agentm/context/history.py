@@ -1,0 +1,103 @@
+"""The versions of a node: each one whole, in a file of its own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from agentm.context.node import HISTORY, ContextNode, Meta, Version, load_version
+from agentm.context.reader import read_text
+from agentm.context.uri import ContextUri
+from agentm.errors import InvalidNodeError, NodeNotFoundError, NotTextError
+from agentm.seam import Locator, Remove, StorageBackend, require
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many versions are kept, and for how long; the current one always is."""
+
+    versions: int
+    days: float | None = None
+
+
+def places(backend: StorageBackend, node: Locator) -> list[Locator]:
+    """The files of the history, oldest version first; those of unfinished writes among them."""
+    return [place for place in backend.list(node.child(HISTORY)) if place.name.endswith(".json")]
+
+
+def load(backend: StorageBackend, place: Locator) -> Version | None:
+    """A kept version, or None if its file is damaged."""
+    try:
+        text = read_text(backend, place)
+        version = None if text is None else load_version(text)
+    except (InvalidNodeError, NotTextError):
+        return None
+    return version if version is not None and version.sound() else None
+
+
+def committed(backend: StorageBackend, address: ContextUri, meta: Meta | None) -> list[Version]:
+    """The versions that were committed, oldest first.
+
+    Of two files with one number only one was: the one whose successor, or the meta, came after it. A write that
+    died before its commit leaves a file too; the next writer takes the same number and a new name.
+    """
+    if meta is None:
+        return []
+    found: dict[int, Version] = {}
+    for place in places(backend, address.locator):
+        version = load(backend, place)
+        if version is None or version.meta.version > meta.version:
+            continue
+        number = version.meta.version
+        if number == meta.version and version.meta.write_id != meta.write_id:
+            continue
+        found[number] = _later(found.get(number), version)
+    return [found[number] for number in sorted(found)]
+
+
+def _later(one: Version | None, other: Version) -> Version:
+    return other if one is None or other.meta.updated_at >= one.meta.updated_at else one
+
+
+def versions(backend: StorageBackend, address: ContextUri, meta: Meta | None) -> list[ContextNode]:
+    return [version.node() for version in committed(backend, address, meta)]
+
+
+def version_at(backend: StorageBackend, address: ContextUri, number: int) -> Version:
+    from agentm.context.reader import read_meta
+
+    for version in committed(backend, address, read_meta(backend, address.locator)):
+        if version.meta.version == number:
+            return version
+    raise NodeNotFoundError(f"{address} has no version {number}; agentm history lists those it has.")
+
+
+def version_before(backend: StorageBackend, address: ContextUri, meta: Meta | None, to: int | None) -> Version:
+    """The version to go back to: ``to``, or the last one before the current that holds something."""
+    kept = [version for version in committed(backend, address, meta) if meta and version.meta.version < meta.version]
+    if to is not None:
+        kept = [version for version in kept if version.meta.version == to]
+    if not kept:
+        wanted = "an older version" if to is None else f"a version {to} before this one"
+        raise NodeNotFoundError(f"{address} has no {wanted}; agentm history lists those it has.")
+    return kept[-1]
+
+
+def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retention) -> None:
+    """Let go of what is too old; failing to is harmless."""
+    if not backend.capabilities.remove:
+        return
+    with suppress(OSError):
+        old = [place for place in places(backend, node) if place.name != meta.history_name]
+        surplus = old[: max(0, len(old) - retention.versions + 1)]
+        if retention.days is not None:
+            limit = datetime.now(UTC) - timedelta(days=retention.days)
+            surplus += [place for place in old if place not in surplus and _older(backend, place, limit)]
+        for place in surplus:
+            require(backend, Remove).remove(place)
+
+
+def _older(backend: StorageBackend, place: Locator, limit: datetime) -> bool:
+    version = load(backend, place)
+    return version is not None and datetime.fromisoformat(version.meta.updated_at) < limit

@@ -1,0 +1,109 @@
+"""Reading one whole version of a node, whatever is happening to it.
+
+The meta names the version and the hash of each part. While a writer is at work, or after one died, some parts are
+already newer than the meta; then the version comes from the history, where it lies whole in a single file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentm.context.node import HISTORY, META, PARTS, Meta, NodeStatus, Version, load_meta, load_version
+from agentm.context.uri import parse_uri
+from agentm.errors import InvalidNodeError, NodeBrokenError, NotTextError
+from agentm.seam import ABSENT, CompareAndSwap, Locator, StorageBackend, require
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a node as it stands: its text (None if absent) and its version token (None if the store has none)."""
+
+    text: str | None
+    token: str | None
+
+
+def read_part(backend: StorageBackend, place: Locator) -> Part:
+    try:
+        if not backend.capabilities.compare_and_swap:
+            return Part(backend.read(place), None)
+        found = require(backend, CompareAndSwap).read_versioned(place)
+        return Part(found.content, found.version)
+    except FileNotFoundError:
+        return Part(None, ABSENT if backend.capabilities.compare_and_swap else None)
+
+
+def read_text(backend: StorageBackend, place: Locator) -> str | None:
+    try:
+        return backend.read(place)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+
+
+def read_meta(backend: StorageBackend, node: Locator) -> Meta | None:
+    """The meta of a node; None if there is none, NodeBrokenError if it cannot be understood."""
+    try:
+        text = read_text(backend, node.child(META))
+        return None if text is None else load_meta(text)
+    except (InvalidNodeError, NotTextError) as cause:
+        raise broken(node, "its .meta.json cannot be understood") from cause
+
+
+def read_version(backend: StorageBackend, node: Locator) -> Version | None:
+    """The committed version of a node, of whatever status, whole; None if nothing was ever committed."""
+    meta = read_meta(backend, node)
+    for _ in range(_ATTEMPTS):
+        if meta is None:
+            return None
+        found = _parts_of(backend, node, meta) or kept_version(backend, node, meta)
+        if found is not None:
+            return found
+        # A writer may have committed and cleared away while we looked: then there is a newer meta to go by.
+        before, meta = meta, read_meta(backend, node)
+        if meta == before:
+            break
+    raise broken(node, "its files do not belong together, and its history does not hold the version they were")
+
+
+def _parts_of(backend: StorageBackend, node: Locator, meta: Meta) -> Version | None:
+    texts: dict[str, str] = {}
+    for name in PARTS:
+        try:
+            text = read_text(backend, node.child(name))
+        except NotTextError:
+            return None
+        if text is None:
+            return None
+        texts[name] = text
+    version = Version(meta, texts)
+    return version if version.sound() else None
+
+
+def kept_version(backend: StorageBackend, node: Locator, meta: Meta) -> Version | None:
+    """A version from the history, if it is there and whole."""
+    try:
+        text = read_text(backend, node.child(HISTORY, meta.history_name))
+        kept = None if text is None else load_version(text)
+    except (InvalidNodeError, NotTextError):
+        return None
+    if kept is None or kept.meta.parts != meta.parts or not kept.sound():
+        return None
+    return Version(meta, kept.parts)
+
+
+def is_visible(backend: StorageBackend, meta: Meta | None) -> bool:
+    """Whether a node is shown. A move shows the target from the instant at which the source says that it has gone."""
+    if meta is None:
+        return False
+    if meta.status is NodeStatus.PENDING and meta.other_uri is not None:
+        source = read_meta(backend, parse_uri(meta.other_uri).locator)
+        return source is not None and source.status is NodeStatus.MOVED and source.other_uri == meta.uri
+    return meta.status is NodeStatus.ACTIVE
+
+
+def broken(node: Locator, why: str) -> NodeBrokenError:
+    return NodeBrokenError(
+        f"the memory at {node.key!r} is damaged: {why}; agentm repair --dry-run says what can be done.",
+        locator=node.key,
+    )

@@ -1,0 +1,115 @@
+"""Edges between memories, in both directions.
+
+An edge lies in the memory that it leads away from. So that it is found from the other end too, the memory it leads to
+keeps a list of those that point at it. The list is written first, so it names too many rather than too few, and each
+name is checked against the edge itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentm.context.node import ContextNode, RelationEdge
+from agentm.context.reader import read_text
+from agentm.context.tenancy import RequestContext, check, may
+from agentm.context.uri import ContextUri, parse_uri
+from agentm.errors import InvalidNodeError, NodeNotFoundError
+from agentm.seam import Locator, update
+
+if TYPE_CHECKING:
+    from agentm.context.contextfs import ContextFS, Receipt
+
+BACKLINKS = ".backlinks.json"
+
+
+def checked(edges: tuple[RelationEdge, ...], uri: ContextUri) -> tuple[RelationEdge, ...]:
+    """Edges that begin here, each only once; the last one of a name wins."""
+    named: dict[tuple[str, str, str], RelationEdge] = {}
+    for edge in edges:
+        if edge.from_uri != str(uri):
+            raise InvalidNodeError(f"an edge begins at {edge.from_uri}, not at {uri}; relate that memory instead.")
+        target = parse_uri(edge.to_uri)
+        if target.account != uri.account:
+            raise InvalidNodeError(f"an edge leads to {edge.to_uri}, in another account; edges stay within one.")
+        if not edge.relation_type or not 0.0 <= edge.weight <= 1.0:
+            raise InvalidNodeError(f"the edge to {edge.to_uri} needs a type and a weight from 0 to 1.")
+        named[edge.name] = edge
+    return tuple(named.values())
+
+
+def relate(fs: ContextFS, edge: RelationEdge, ctx: RequestContext, if_version: int | None) -> Receipt:
+    source, target = parse_uri(edge.from_uri), parse_uri(edge.to_uri)
+    check(ctx, source, write=True)
+    check(ctx, target)
+    if not fs.exists(edge.to_uri, ctx):
+        raise NodeNotFoundError(f"there is no memory {target} to relate to; write it first.")
+    now = fs.read_node(edge.from_uri, ctx)
+    note_backlink(fs, target, edge.from_uri)
+    edges = tuple(other for other in now.relations if other.name != edge.name)
+    return fs.write_node(
+        replace(now, relations=(*edges, edge)), ctx, if_version=now.version if if_version is None else if_version
+    )
+
+
+def edges_of(fs: ContextFS, uri: str, ctx: RequestContext, direction: str) -> list[RelationEdge]:
+    address = parse_uri(uri)
+    check(ctx, address)
+    node = fs.current(address).node()
+    found = list(node.relations) if direction in ("out", "both") else []
+    if direction in ("in", "both"):
+        for origin in backlinks(fs, address):
+            if may(ctx, parse_uri(origin), write=False):
+                found += [edge for edge in _outgoing(fs, origin) if edge.to_uri == str(address)]
+    return found
+
+
+def backlinks(fs: ContextFS, address: ContextUri) -> list[str]:
+    text = read_text(fs.backend, _place(address))
+    try:
+        return [str(uri) for uri in json.loads(text)] if text else []
+    except (ValueError, TypeError):
+        return []  # derived: the repair writes it anew
+
+
+def note_backlink(fs: ContextFS, target: ContextUri, origin: str) -> None:
+    def add(text: str | None) -> str:
+        known = set(json.loads(text)) if text else set()
+        return json.dumps(sorted(known | {origin}), ensure_ascii=False, indent=1) + "\n"
+
+    update(fs.backend, _place(target), add)
+
+
+def follow_move(fs: ContextFS, source: ContextUri, target: ContextUri, ctx: RequestContext) -> None:
+    """Edges that led to the old address lead to the new one."""
+    for origin in backlinks(fs, source):
+        note_backlink(fs, target, origin)
+        _redirect(fs, origin, str(source), str(target), ctx)
+    for edge in _outgoing(fs, str(target)):
+        note_backlink(fs, parse_uri(edge.to_uri), str(target))
+
+
+def forget(fs: ContextFS, address: ContextUri, ctx: RequestContext) -> None:
+    """Edges that led to what is gone go too."""
+    for origin in backlinks(fs, address):
+        _redirect(fs, origin, str(address), None, ctx)
+
+
+def _redirect(fs: ContextFS, origin: str, old: str, new: str | None, ctx: RequestContext) -> None:
+    def change(node: ContextNode) -> ContextNode:
+        edges = [replace(edge, to_uri=new) if edge.to_uri == old and new else edge for edge in node.relations]
+        return replace(node, relations=tuple(edge for edge in edges if edge.to_uri != old))
+
+    fs.change(parse_uri(origin), replace(ctx, actor="process:agentm"), change)
+
+
+def _outgoing(fs: ContextFS, uri: str) -> tuple[RelationEdge, ...]:
+    try:
+        return fs.current(parse_uri(uri)).node().relations
+    except NodeNotFoundError:
+        return ()
+
+
+def _place(address: ContextUri) -> Locator:
+    return address.locator.child(BACKLINKS)

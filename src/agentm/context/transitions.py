@@ -1,0 +1,120 @@
+"""Ends and moves of nodes: like every change, one commit point, before which nothing has happened.
+
+What was ended leaves its meta behind, so that the event about it has a place to lie in, its versions can be brought
+back, and a number is never given out twice.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from agentm.context import history
+from agentm.context.events import delete_context, move_context, upsert_context
+from agentm.context.node import (
+    HISTORY,
+    PARTS,
+    RELATIONS,
+    NodeStatus,
+    Version,
+    digest,
+    dump_relations,
+    load_relations,
+)
+from agentm.context.reader import read_meta
+from agentm.context.uri import ContextUri, parse_uri
+from agentm.context.writer import Draft, publish, standing_parts
+from agentm.seam import Held, Locator, Remove, StorageBackend, require
+
+
+def end(
+    backend: StorageBackend,
+    current: Version,
+    address: ContextUri,
+    status: NodeStatus,
+    stamp: dict[str, Any],
+    held: Held,
+    *,
+    purge: bool,
+) -> Draft:
+    """Delete or archive: the meta says so first, then the index is told, then the files go."""
+    meta = replace(current.meta, status=status, version=current.meta.version + 1, other_uri=None, **stamp)
+    version = Version(meta, current.parts)
+    draft = Draft(address.locator, version, delete_context(version), standing_parts(backend, address.locator))
+    publish(backend, [draft], held)
+    if status is NodeStatus.DELETED:
+        clear(backend, address.locator, purge=purge)
+    return draft
+
+
+def move(
+    backend: StorageBackend,
+    current: Version,
+    source: ContextUri,
+    target: ContextUri,
+    stamp: dict[str, Any],
+    held: Held,
+) -> Draft:
+    """Lay out the target, unseen; then let the source say that it has gone there: that is the commit; then the rest."""
+    draft = _lay_out(backend, current, source, target, stamp, held)
+    changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
+    leaving = Version(replace(current.meta, **changes), current.parts)
+    standing = standing_parts(backend, source.locator)
+    publish(backend, [Draft(source.locator, leaving, move_context(leaving, str(target)), standing)], held)
+    finish_move(backend, draft.version, held)
+    clear(backend, source.locator, purge=True)
+    draft.told = True
+    return draft
+
+
+def _lay_out(
+    backend: StorageBackend,
+    current: Version,
+    source: ContextUri,
+    target: ContextUri,
+    stamp: dict[str, Any],
+    held: Held,
+) -> Draft:
+    old = read_meta(backend, target.locator)
+    edges = load_relations(current.parts[RELATIONS])
+    parts = {
+        **current.parts,
+        RELATIONS: dump_relations(tuple(replace(edge, from_uri=str(target)) for edge in edges)),
+    }
+    meta = replace(
+        current.meta,
+        uri=str(target),
+        context_type=target.context_type,
+        category=target.category,
+        owner_space=target.owner_space,
+        status=NodeStatus.PENDING,
+        version=max(current.meta.version, old.version if old else 0) + 1,
+        other_uri=str(source),
+        parts={name: digest(text) for name, text in parts.items()},
+        **stamp,
+    )
+    for place in history.places(backend, source.locator):
+        backend.write(target.locator.child(HISTORY, place.name), backend.read(place))
+    draft = Draft(target.locator, Version(meta, parts), None, standing_parts(backend, target.locator))
+    publish(backend, [draft], held)
+    return draft
+
+
+def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> None:
+    """The source says that it has gone: show the target as any other node, and tell the index."""
+    version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
+    node = parse_uri(version.meta.uri).locator
+    publish(backend, [Draft(node, version, upsert_context(version), standing_parts(backend, node), kept=True)], held)
+
+
+def clear(backend: StorageBackend, node: Locator, *, purge: bool) -> None:
+    """Remove the parts of a node that has ended, and with ``purge`` its history; a crash leaves it to the repair."""
+    if not backend.capabilities.remove:
+        return
+    gone = [node.child(name) for name in PARTS]
+    if purge:
+        gone += history.places(backend, node)
+    for place in gone:
+        with suppress(OSError):
+            require(backend, Remove).remove(place)

@@ -1,0 +1,169 @@
+"""Writing nodes: one order, one commit point, one executor.
+
+    ⓪ the new version, whole, into the history      what a reader falls back on while the rest is under way
+    ① content
+    ② relations
+    ③ abstract and overview
+    ④ meta                                           the commit point
+    ⑤ the event for the index
+
+Each step is durable before the next begins. Until ④ a reader sees the old version, from then on the new one. An error
+before ④ takes everything back; a crash leaves it to the repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+
+from agentm.context.events import OutboxEvent, dump_event, event_place
+from agentm.context.node import (
+    ABSTRACT,
+    CONTENT,
+    HISTORY,
+    META,
+    OVERVIEW,
+    PARTS,
+    RELATIONS,
+    Version,
+    dump_meta,
+    dump_version,
+)
+from agentm.context.reader import Part, read_part
+from agentm.errors import LockLostError
+from agentm.seam import ABSENT, CompareAndSwap, Held, Locator, Lock, Remove, StorageBackend, WriteMany, require
+
+ORDER: tuple[tuple[str, ...], ...] = (
+    (HISTORY,),
+    (CONTENT,),
+    (RELATIONS,),
+    (ABSTRACT, OVERVIEW),
+    (META,),
+    ("event",),
+)
+COMMIT = ORDER.index((META,))
+
+Progress = Callable[[int, int], None]
+
+
+class _AlwaysOurs:
+    def ours(self) -> bool:
+        return True
+
+
+@contextmanager
+def locked(backend: StorageBackend, *nodes: Locator) -> Iterator[Held]:
+    """Hold nodes while they are changed. A store without locks has one writer."""
+    if backend.capabilities.lock:
+        with require(backend, Lock).lock(*nodes) as held:
+            yield held
+    else:
+        with nullcontext():
+            yield _AlwaysOurs()
+
+
+@dataclass(slots=True)
+class Draft:
+    """A version on its way into the store, with what stands there now."""
+
+    node: Locator
+    version: Version
+    event: OutboxEvent | None
+    standing: dict[str, Part] = field(default_factory=dict)
+    kept: bool = False
+    """Whether the history has this version already, as when only its status changes."""
+    committed: bool = False
+    told: bool = False
+
+    def texts(self, step: tuple[str, ...]) -> list[tuple[Locator, str, str | None]]:
+        """The files of one step: place, text, and the token of what it may replace."""
+        if step == (HISTORY,):
+            return [] if self.kept else [(self._history_place, dump_version(self.version), ABSENT)]
+        if step == ("event",):
+            if self.event is None:
+                return []
+            return [(event_place(self.node, self.event.event_id), dump_event(self.event), None)]
+        return [(self.node.child(name), self._text(name), self._token(name)) for name in step if self._differs(name)]
+
+    def _differs(self, name: str) -> bool:
+        return name not in self.standing or self.standing[name].text != self._text(name)
+
+    @property
+    def _history_place(self) -> Locator:
+        return self.node.child(HISTORY, self.version.meta.history_name)
+
+    def _text(self, name: str) -> str:
+        return dump_meta(self.version.meta) if name == META else self.version.parts[name]
+
+    def _token(self, name: str) -> str | None:
+        return self.standing[name].token if name in self.standing else ABSENT
+
+    def take_back(self, backend: StorageBackend) -> None:
+        """Undo an uncommitted draft as far as the store lets us; what it does not is left to the repair."""
+        for name in PARTS:
+            with suppress(OSError):
+                _restore(backend, self.node.child(name), self.version.parts[name], self.standing.get(name))
+        with suppress(OSError):
+            _remove(backend, self._history_place)
+
+
+def standing_parts(backend: StorageBackend, node: Locator) -> dict[str, Part]:
+    """The files of a node as they are, to be replaced only while they are so."""
+    if not backend.exists(node):
+        return {}
+    return {name: read_part(backend, node.child(name)) for name in (*PARTS, META)}
+
+
+def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progress: Progress | None = None) -> None:
+    """Take drafts through all steps, sharing the flushes of each step among them."""
+    try:
+        for number, step in enumerate(ORDER):
+            if not held.ours():
+                raise LockLostError(
+                    "this process slept through its turn and another one took over; read again and retry."
+                )
+            _put_step(backend, drafts, step)
+            if number == COMMIT:
+                for draft in drafts:
+                    draft.committed = True
+            if progress is not None:
+                progress(number + 1, len(ORDER))
+        for draft in drafts:
+            draft.told = True
+    except BaseException as error:
+        for draft in drafts:
+            if not draft.committed and held.ours():
+                draft.take_back(backend)
+        # Once committed the version stands; that the index has not been told is for the repair to mend.
+        if not all(draft.committed for draft in drafts) or not isinstance(error, OSError):
+            raise
+
+
+def _put_step(backend: StorageBackend, drafts: Sequence[Draft], step: tuple[str, ...]) -> None:
+    texts = [text for draft in drafts for text in draft.texts(step)]
+    if len(texts) > 1 and len(drafts) > 1 and backend.capabilities.write_many:
+        require(backend, WriteMany).write_many([(place, text) for place, text, _ in texts])
+        return
+    for place, text, token in texts:
+        if token is None or not backend.capabilities.compare_and_swap:
+            backend.write(place, text)
+        else:
+            # The lock keeps others out; the token keeps out those who lost it and wake up late.
+            require(backend, CompareAndSwap).write_versioned(place, text, if_version=token)
+
+
+def _restore(backend: StorageBackend, place: Locator, written: str, old: Part | None) -> None:
+    now = read_part(backend, place)
+    if now.text != written or (old is not None and old.text == written):
+        return
+    if old is None or old.text is None:
+        _remove(backend, place)
+    else:
+        backend.write(place, old.text)
+
+
+def _remove(backend: StorageBackend, place: Locator) -> None:
+    if backend.capabilities.remove:
+        with suppress(FileNotFoundError):
+            require(backend, Remove).remove(place)
