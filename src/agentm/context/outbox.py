@@ -1,0 +1,228 @@
+"""Telling the index: events are claimed, handed over, and let go of once it has understood.
+
+A claim is a compare-and-swap on the event's file and expires, so a worker that dies holds nobody up. An event may be
+told twice, when a worker dies between telling and letting go; the same event always has the same identity, and a
+handler that has seen it does nothing. What cannot be told after several attempts is put aside, and others flow on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from agentm.context.events import (
+    APPLIED,
+    MAX_RETRY,
+    OutboxEvent,
+    dead_place,
+    dump_event,
+    event_place,
+    load_event,
+)
+from agentm.context.node import DLQ, OUTBOX
+from agentm.context.reader import read_text
+from agentm.context.uri import ContextUri
+from agentm.context.walk import nodes
+from agentm.errors import ConcurrentModificationError, InvalidNodeError, NodeNotFoundError
+from agentm.seam import CompareAndSwap, Locator, Remove, StorageBackend, require, update
+
+CLAIM_SECONDS = 60.0
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 300.0
+
+
+class Handler(Protocol):
+    def apply(self, event: OutboxEvent) -> None:
+        """Make the index know. Doing it twice with the same ``event_id`` MUST have the effect of once."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one round came to."""
+
+    applied: int = 0
+    failed: int = 0
+    dead: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event where it lies."""
+
+    node: Locator
+    event: OutboxEvent
+    dead: bool = False
+
+
+class Worker:
+    """Works off events, alone or beside others."""
+
+    def __init__(
+        self,
+        backend: StorageBackend,
+        handler: Handler,
+        *,
+        account: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._backend = backend
+        self._handler = handler
+        self._account = account
+        self._clock = clock
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+    def run_once(self) -> Tally:
+        """Take every event that is due, once."""
+        tally = Tally()
+        for found in events(self._backend, self._account):
+            if not found.dead:
+                self._take(found, tally)
+        return tally
+
+    def _take(self, found: Found, tally: Tally) -> None:
+        if _is_dead_already(self._backend, found):
+            _remove(self._backend, event_place(found.node, found.event.event_id))
+            return
+        claimed = self._claim(found)
+        if claimed is None:
+            tally.waiting += 1
+            return
+        event, token = claimed
+        try:
+            self._handler.apply(event)
+        except Exception as error:  # whatever a handler does, others flow on
+            self._fail(found.node, event, token, error, tally)
+        else:
+            mark_applied(self._backend, found.node, event.version)
+            _remove(self._backend, event_place(found.node, event.event_id))
+            tally.applied += 1
+
+    def _claim(self, found: Found) -> tuple[OutboxEvent, str] | None:
+        store = require(self._backend, CompareAndSwap)
+        place = event_place(found.node, found.event.event_id)
+        now = self._clock()
+        try:
+            current = store.read_versioned(place)
+            event = load_event(current.content)
+            taken = event.claimed_until is not None and event.claimed_until > now and event.claimed_by != self._name
+            if taken or event.not_before > now:
+                return None
+            event = replace(event, status="PROCESSING", claimed_by=self._name, claimed_until=now + CLAIM_SECONDS)
+            return event, store.write_versioned(place, dump_event(event), if_version=current.version)
+        except (FileNotFoundError, ConcurrentModificationError):
+            return None
+
+    def _fail(self, node: Locator, event: OutboxEvent, token: str, error: Exception, tally: Tally) -> None:
+        tally.failed += 1
+        tries = event.retry_count + 1
+        event = replace(
+            event,
+            status="PENDING",
+            retry_count=tries,
+            claimed_by=None,
+            claimed_until=None,
+            not_before=self._clock() + min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE),
+            last_error=f"{type(error).__name__}: {error}"[:500],
+        )
+        if tries >= MAX_RETRY:
+            self._backend.write(dead_place(node, event.event_id), dump_event(replace(event, status="FAILED")))
+            _remove(self._backend, event_place(node, event.event_id))
+            tally.dead += 1
+            return
+        with suppress(ConcurrentModificationError):
+            store = require(self._backend, CompareAndSwap)
+            store.write_versioned(event_place(node, event.event_id), dump_event(event), if_version=token)
+
+
+def run(worker: Worker, *, pause: float = 1.0, stop: Callable[[float], bool]) -> Tally:
+    """Work until ``stop(seconds)``, which waits that long, says that it is enough."""
+    total = Tally()
+    while True:
+        tally = worker.run_once()
+        total.applied += tally.applied
+        total.failed += tally.failed
+        total.dead += tally.dead
+        total.waiting = tally.waiting
+        if stop(0.0 if tally.applied else pause):
+            return total
+
+
+def events(backend: StorageBackend, account: str | None = None) -> Iterator[Found]:
+    """Every event of a store, oldest first within a node, the dead ones marked."""
+    for address in nodes(backend, account):
+        yield from events_of(backend, address)
+
+
+def events_of(backend: StorageBackend, address: ContextUri) -> Iterator[Found]:
+    node = address.locator
+    found = []
+    for folder, dead in ((node.child(OUTBOX), False), (node.child(OUTBOX, DLQ), True)):
+        for place in backend.list(folder):
+            if place.name.endswith(".json") and place.name != APPLIED:
+                with suppress(InvalidNodeError):
+                    text = read_text(backend, place)
+                    if text is not None:
+                        found.append(Found(node, load_event(text), dead))
+    yield from sorted(found, key=lambda one: (one.event.version, one.event.created_at, one.event.event_id))
+
+
+def applied_version(backend: StorageBackend, node: Locator) -> int:
+    """The highest version of a node that the index has been told of."""
+    try:
+        text = read_text(backend, node.child(OUTBOX, APPLIED))
+        return int(json.loads(text)["version"]) if text else 0
+    except (ValueError, TypeError, KeyError):
+        return 0
+
+
+def mark_applied(backend: StorageBackend, node: Locator, version: int) -> None:
+    def raise_to(text: str | None) -> str:
+        try:
+            known = int(json.loads(text)["version"]) if text else 0
+        except (ValueError, TypeError, KeyError):
+            known = 0
+        return json.dumps({"version": max(known, version)}) + "\n"
+
+    update(backend, node.child(OUTBOX, APPLIED), raise_to)
+
+
+def retry(backend: StorageBackend, address: ContextUri, identity: str) -> None:
+    """Bring a dead event back to life."""
+    text = read_text(backend, dead_place(address.locator, identity))
+    if text is None:
+        raise _unknown(identity)
+    event = replace(load_event(text), status="PENDING", retry_count=0, not_before=0.0, claimed_until=None)
+    # Alive first, then no longer dead: in between, the dead one would have it removed, so that one goes first to a
+    # state in which both mean the same.
+    _remove(backend, dead_place(address.locator, identity))
+    backend.write(event_place(address.locator, identity), dump_event(event))
+
+
+def drop(backend: StorageBackend, address: ContextUri, identity: str) -> None:
+    """Take an event out for good."""
+    places = [event_place(address.locator, identity), dead_place(address.locator, identity)]
+    present = [place for place in places if backend.exists(place)]
+    if not present:
+        raise _unknown(identity)
+    for place in present:
+        _remove(backend, place)
+
+
+def _unknown(identity: str) -> NodeNotFoundError:
+    return NodeNotFoundError(f"there is no event {identity}; agentm outbox list shows those there are.")
+
+
+def _is_dead_already(backend: StorageBackend, found: Found) -> bool:
+    return backend.exists(dead_place(found.node, found.event.event_id))
+
+
+def _remove(backend: StorageBackend, place: Locator) -> None:
+    with suppress(FileNotFoundError):
+        require(backend, Remove).remove(place)
