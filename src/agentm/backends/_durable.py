@@ -171,15 +171,11 @@ def sync_dir(path: str) -> None:
         os.close(fd)
 
 
-def open_file_system(path: str) -> int | None:
-    """A descriptor for `sync_file_system`, opened before the writes whose errors it is to report; None if it cannot."""
-    if not sys.platform.startswith("linux"):
-        return None
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
 def sync_file_system(fd: int) -> None:
-    """Flush everything on a file system at once: the files and directories of a whole batch in one go."""
+    """Flush everything on a file system at once: the files and directories of a whole batch in one go.
+
+    What it reports are the errors since ``fd`` was opened; where it can be relied upon is for `_batch` to say.
+    """
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:

@@ -21,6 +21,11 @@ if sys.platform == "win32":
             return False
         return True
 
+    def unlock(fd: int) -> None:
+        """Give the lock back, also if a copy of the descriptor lives on in a forked process."""
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
 else:
     import fcntl
 
@@ -31,3 +36,7 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def unlock(fd: int) -> None:
+        """Give the lock back, also if a copy of the descriptor lives on in a forked process."""
+        fcntl.flock(fd, fcntl.LOCK_UN)

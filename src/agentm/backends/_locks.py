@@ -1,7 +1,8 @@
 """Locks on places of a store: one file for each of a fixed number of stripes, outside of every store.
 
-A file for every place would pile up without end. Two places that share a stripe wait for each other now and then,
-which is harmless, and one caller takes a stripe only once.
+A file for every place would pile up without end, and whoever locks a thousand places would need as many descriptors.
+Two places that share a stripe wait for each other now and then, which is harmless, and one caller takes a stripe only
+once.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from agentm.backends._mutex import Held, Mutex
+from agentm.errors import LockTimeoutError, could_not, store_error
 from agentm.seam.locator import Locator
 
-_STRIPES = 4096
+_STRIPES = 256
 
 
 class AllHeld:
@@ -30,20 +32,36 @@ class AllHeld:
 class Locks:
     """The locks of one store. ``identity`` is the same for all who open that store."""
 
-    def __init__(self, lock_root: str, identity: str, *, patience: float = 10.0) -> None:
+    def __init__(self, lock_root: str, identity: str, *, backend: str, patience: float = 10.0) -> None:
         self._folder = os.path.join(lock_root, hashlib.sha256(os.fsencode(identity)).hexdigest()[:32])
+        self._backend = backend
         self._patience = patience
 
     @contextmanager
     def hold(self, *locators: Locator) -> Iterator[AllHeld]:
-        with ExitStack() as stack:
-            yield AllHeld([stack.enter_context(self._mutex(stripe).hold()) for stripe in sorted(_stripes(locators))])
+        stripes = {_stripe(locator): locator for locator in locators}
+        while True:
+            with ExitStack() as stack:
+                held = AllHeld([self._take(stack, stripe, stripes[stripe]) for stripe in sorted(stripes)])
+                # Waiting for one of them is sleeping on the others, which may be lost by now.
+                if held.ours():
+                    yield held
+                    return
 
-    def _mutex(self, stripe: int) -> Mutex:
-        return Mutex(os.path.join(self._folder, f"{stripe:03x}.lock"), patience=self._patience)
+    def _take(self, stack: ExitStack, stripe: int, locator: Locator) -> Held:
+        mutex = Mutex(os.path.join(self._folder, f"{stripe:02x}.lock"), patience=self._patience)
+        try:
+            return stack.enter_context(mutex.hold())
+        except LockTimeoutError as cause:
+            raise LockTimeoutError(
+                f"{could_not(self._backend, 'lock', locator.key)}: {cause}; end or resume it.",
+                backend=self._backend,
+                verb="lock",
+                locator=locator.key,
+            ) from cause
+        except OSError as cause:
+            raise store_error(cause, backend=self._backend, verb="lock", locator=locator.key) from cause
 
 
-def _stripes(locators: tuple[Locator, ...]) -> set[int]:
-    return {
-        int.from_bytes(hashlib.sha256(os.fsencode(locator.key)).digest()[:4], "big") % _STRIPES for locator in locators
-    }
+def _stripe(locator: Locator) -> int:
+    return int.from_bytes(hashlib.sha256(locator.key.encode("utf-8", "surrogatepass")).digest()[:8], "big") % _STRIPES

@@ -3,7 +3,11 @@
 The kernel frees the lock when its holder dies. A holder that is merely stopped keeps it, so after a while
 somebody who waits takes it away by putting a new lock file in place of the old one; the sleeper finds out by
 looking whether the file at the path is still the one it locked (`Held.ours`), and must look right before and right
-after it publishes anything. The same look catches a lock file that somebody deleted or replaced.
+after it publishes anything. The same look catches a lock file that somebody deleted or replaced, and tells those
+who wait that the holder is awake.
+
+A forked child inherits descriptors, not locks: it lets go of them at once, so that the death of the real holder still
+frees its lock.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from agentm.backends import _durable
-from agentm.backends._flock import try_flock
+from agentm.backends._flock import try_flock, unlock
 from agentm.errors import LockLostError, LockTimeoutError
 
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -35,14 +39,55 @@ class Held:
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
-        self._fd = fd
+        self._grip = _Grip(fd)
 
     def ours(self) -> bool:
-        return _same_file(self._path, self._fd)
+        if not self._grip.holds or not _same_file(self._path, self._grip.fd):
+            return False
+        with suppress(OSError):
+            _sign(self._grip.fd)  # those who wait see that this holder is awake
+        return True
 
     def release(self) -> None:
+        self._grip.release()
+
+
+class _Grip:
+    """A descriptor that holds a lock until it is released, or until nobody refers to it any more."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._owner = os.getpid()
+        _gripped.add(fd)
+
+    @property
+    def holds(self) -> bool:
+        return self.fd >= 0 and self._owner == os.getpid()
+
+    def release(self) -> None:
+        if self.holds:
+            fd, self.fd = self.fd, -1
+            _gripped.discard(fd)
+            with suppress(OSError):
+                unlock(fd)
+            with suppress(OSError):
+                os.close(fd)
+
+    __del__ = release  # Ctrl-C may come between taking a lock and entering the block that gives it back
+
+
+_gripped: set[int] = set()
+
+
+def _let_go() -> None:
+    for fd in _gripped:
         with suppress(OSError):
-            os.close(self._fd)
+            os.close(fd)
+    _gripped.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def lost() -> LockLostError:
@@ -53,7 +98,7 @@ def lost() -> LockLostError:
 class Mutex:
     """A lock file outside the store.
 
-    ``patience`` is how long one holder may sit on the lock, while others wait, before it loses it.
+    ``patience`` is how long a holder that does not look (`Held.ours`) may keep others waiting before it loses it.
     """
 
     def __init__(self, path: str, *, patience: float = 10.0) -> None:
@@ -170,20 +215,19 @@ def _same_file(path: str, fd: int) -> bool:
 @contextmanager
 def lock_directory(directory: str, *, patience: float = 30.0) -> Iterator[None]:
     """Exclude other writers of one directory for a few system calls, without leaving a file in it."""
-    fd = _directory_lock(directory, patience)
-    if fd is None:
+    grip = _directory_lock(directory, patience)
+    if grip is None:
         with Mutex(os.path.join(directory, f"{_durable.TEMP_PREFIX}lock"), patience=patience).hold():
             yield
         return
     try:
         yield
     finally:
-        with suppress(OSError):
-            os.close(fd)
+        grip.release()
 
 
-def _directory_lock(directory: str, patience: float) -> int | None:
-    """A descriptor that locks the directory itself; None on systems (Windows, NFS) that lock only files."""
+def _directory_lock(directory: str, patience: float) -> _Grip | None:
+    """A lock on the directory itself; None on systems (Windows, NFS) that lock only files."""
     if sys.platform == "win32":
         return None
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -195,7 +239,7 @@ def _directory_lock(directory: str, patience: float) -> int | None:
         if isinstance(error, OSError) and error.errno == errno.EBADF:
             return None
         raise
-    return fd
+    return _Grip(fd)
 
 
 def _wait(fd: int, directory: str, patience: float) -> None:

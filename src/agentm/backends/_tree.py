@@ -13,12 +13,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import repeat
-from typing import NoReturn
+from itertools import accumulate, repeat
+from typing import NamedTuple, NoReturn
 
 from agentm.backends import _durable, _refusals
-from agentm.backends._batch import LARGEST_BATCH, Batch
-from agentm.backends._files import content as content_at, read_bytes, stamps, version_of
+from agentm.backends._batch import LARGEST_BATCH, SMALLEST_BATCH, Batch
+from agentm.backends._files import content as content_at, mode_of, read_bytes, stamps, version_of
 from agentm.backends._mutex import lost
 from agentm.backends._text import decode, encode
 from agentm.errors import (
@@ -41,6 +41,14 @@ _APPEND_PATIENCE = 30.0
 
 _new_locator = Locator.__new__
 _set_key = Locator.key.__set__  # type: ignore[attr-defined, misc]  # a slot is a descriptor
+
+
+class _Item(NamedTuple):
+    """One of many texts to write."""
+
+    locator: Locator
+    path: str
+    data: bytes
 
 
 class FileTree(StorageBackend):
@@ -66,8 +74,8 @@ class FileTree(StorageBackend):
         """Put bytes in place, durably, if the place has that version (None: whatever it has)."""
 
     @abstractmethod
-    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
-        """Put several files in place with the flushes of a batch."""
+    def _place_all(self, batch: Batch) -> None:
+        """Put the files of a batch in place and settle it."""
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -200,18 +208,36 @@ class FileTree(StorageBackend):
         return version_of(self._write("write", locator, content, if_version))
 
     def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        for start in range(0, len(texts), LARGEST_BATCH):
-            self._write_batch(texts[start : start + LARGEST_BATCH])
+        items = [_Item(at, self._file_path("write", at), self._encoded("write", at, text)) for at, text in texts]
+        for item in items:
+            with self._reporting("write", item.locator):
+                mode_of(item.path)  # a directory among them is refused before anything is written
+        for start in range(0, len(items), LARGEST_BATCH):
+            several = items[start : start + LARGEST_BATCH]
+            for item in several[self._write_together(several) :]:
+                with self._reporting("write", item.locator):
+                    self._publish(item.path, item.data, None)
 
-    def _write_batch(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        items = [(self._file_path("write", at), self._encoded("write", at, text)) for at, text in texts]
-        fd = _durable.open_file_system(self.root) if len(items) > 1 else None
-        if fd is None or len({path for path, _ in items}) < len(items):
-            for at, text in texts:
-                self.write(at, text)
-            return
-        with self._reporting("write", texts[0][0]), Batch(self.root, self._directories, fd) as batch:
-            self._publish_many(batch, items)
+    def _write_together(self, items: Sequence[_Item]) -> int:
+        """Write texts with shared flushes; how many, from the first one on, is what it returns.
+
+        An error of the system ends it: whoever then writes the rest one by one succeeds, because another file system
+        is mounted below the root or there are too few descriptors, or learns what is wrong with which of them.
+        """
+        if len(items) < SMALLEST_BATCH or _nested(items):
+            return 0
+        batch = Batch(self.root, self._directories)
+        try:
+            with batch:
+                for item in items:
+                    batch.fill(item.path, item.data)
+                batch.flush()
+                self._place_all(batch)
+        except (AgentmError, _durable.Unsettled) as cause:
+            self._fail(cause, "write", items[min(batch.placed, len(items) - 1)].locator)
+        except OSError:
+            pass
+        return batch.placed
 
     def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
         base = f"{below.key}/" if below.key else ""
@@ -301,3 +327,13 @@ class FileTree(StorageBackend):
         raise InvalidLocatorError(
             f"{what}: the key has no form as a file name; choose plain characters.", **context
         ) from cause
+
+
+def _nested(items: Sequence[_Item]) -> bool:
+    """Whether one of the places would have to be a directory of another."""
+    keys = {item.locator.key for item in items}
+    return any(
+        above in keys
+        for item in items
+        for above in accumulate(item.locator.parts[:-1], lambda up, name: f"{up}/{name}")
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from agentm.backends import _durable
@@ -46,7 +46,7 @@ class DeviceLocalBackend(FileTree):
         )
 
     def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
-        return Locks(default_lock_root(), os.path.realpath(self.root)).hold(*locators)
+        return Locks(default_lock_root(), os.path.realpath(self.root), backend=PROTOCOL).hold(*locators)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Callable[[], bool]]:
@@ -75,18 +75,17 @@ class DeviceLocalBackend(FileTree):
             with lock_directory(self.root):
                 if if_version is not None:
                     self._expect(if_version, content(path))
-                temp.settle()
-                _durable.replace(temp.path, path)
-                temp.placed = True
+                _put(temp, path)
 
-    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
-        for path, data in items:
-            batch.fill(path, data)
-        batch.flush()
-        with lock_directory(self.root):
-            for temp, path, _ in batch:
-                temp.settle()
-                _durable.replace(temp.path, path)
-                temp.placed = True
-        with _durable.settling():
-            batch.flush()
+    def _place_all(self, batch: Batch) -> None:
+        try:
+            with lock_directory(self.root):
+                batch.place(lambda temp, path, data: _put(temp, path))
+        finally:
+            batch.settle()
+
+
+def _put(temp: _durable.Temp, path: str) -> None:
+    temp.settle()
+    _durable.replace(temp.path, path)
+    temp.placed = True

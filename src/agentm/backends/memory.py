@@ -40,7 +40,7 @@ class MemoryBackend(StorageBackend):
         self._count = 0
         self._changed = threading.Condition(threading.RLock())
         self._watchers: list[_MemoryWatcher] = []
-        self._locked: set[str] = set()
+        self._locked: dict[str, _MemoryHeld] = {}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -157,15 +157,14 @@ class MemoryBackend(StorageBackend):
 
     @contextmanager
     def lock(self, *locators: Locator) -> Iterator[_MemoryHeld]:
-        keys = {locator.key for locator in locators}
-        with self._changed:
-            self._changed.wait_for(lambda: not keys & self._locked)
-            self._locked |= keys
+        held = _MemoryHeld(self._locked, {locator.key for locator in locators})
         try:
-            yield _MemoryHeld()
+            with self._changed:
+                self._changed.wait_for(held.take)
+            yield held
         finally:
             with self._changed:
-                self._locked -= keys
+                held.release()
                 self._changed.notify_all()
 
     def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
@@ -226,8 +225,25 @@ class MemoryBackend(StorageBackend):
 
 
 class _MemoryHeld:
+    """Nobody takes it away: threads of one process stop together."""
+
+    def __init__(self, locked: dict[str, _MemoryHeld], keys: set[str]) -> None:
+        self._locked = locked
+        self._keys = keys
+
+    def take(self) -> bool:
+        if not self._keys.isdisjoint(self._locked):
+            return False
+        self._locked.update(dict.fromkeys(self._keys, self))
+        return True
+
     def ours(self) -> bool:
-        return True  # threads of one process stop together
+        return all(self._locked.get(key) is self for key in self._keys)
+
+    def release(self) -> None:
+        for key in self._keys:
+            if self._locked.get(key) is self:
+                del self._locked[key]
 
 
 class _MemoryWatcher:

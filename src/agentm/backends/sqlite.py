@@ -103,7 +103,7 @@ class SqliteBackend(StorageBackend):
         )
 
     def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
-        return Locks(default_lock_root(), os.path.realpath(self.path)).hold(*locators)
+        return Locks(default_lock_root(), os.path.realpath(self.path), backend=PROTOCOL).hold(*locators)
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))

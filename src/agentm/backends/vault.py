@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from agentm.backends import _durable
@@ -63,7 +63,8 @@ class VaultBackend(FileTree):
         return "whole-file"
 
     def lock(self, *locators: Locator) -> AbstractContextManager[seam.Held]:
-        return Locks(self.lock_root, self._mutex.path, patience=self.lock_patience).hold(*locators)
+        locks = Locks(self.lock_root, self._mutex.path, backend=PROTOCOL, patience=self.lock_patience)
+        return locks.hold(*locators)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Callable[[], bool]]:
@@ -92,30 +93,26 @@ class VaultBackend(FileTree):
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
             self._directories.ensure(parent)
-            if not held.ours():
-                raise lost()
-            temp.settle()
-            swap.put(temp, held.ours)
+            _exchange(held, swap, temp)
         with _durable.settling():
             _durable.sync_dir(parent)
         swap.accept()
 
-    def _publish_many(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> None:
+    def _place_all(self, batch: Batch) -> None:
+        done: list[Swap] = []
+
+        def put(temp: _durable.Temp, path: str, data: bytes) -> None:
+            swap = Swap(self.root, self.root, path, content(path), data)
+            _exchange(held, swap, temp)
+            done.append(swap)
+
         with self._mutex.hold() as held:
-            swaps = []
-            for path, data in items:
-                swaps.append(Swap(self.root, self.root, path, content(path), data))
-                batch.fill(path, data)
-            batch.flush()
-            if not held.ours():
-                raise lost()
-            for swap, (temp, _, _) in zip(swaps, batch, strict=True):
-                temp.settle()
-                swap.put(temp, held.ours)
-            with _durable.settling():
-                batch.flush()
-            for swap in swaps:
-                swap.accept()
+            try:
+                batch.place(put)
+            finally:
+                batch.settle()
+                for swap in done:
+                    swap.accept()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is None:
@@ -140,6 +137,13 @@ class VaultBackend(FileTree):
                     recover(self.root, self.root)
                 finally:
                     held.release()
+
+
+def _exchange(held: Held, swap: Swap, temp: _durable.Temp) -> None:
+    if not held.ours():
+        raise lost()
+    temp.settle()
+    swap.put(temp, held.ours)
 
 
 def _lock_path(root: str, lock_root: str) -> str:

@@ -115,9 +115,13 @@ class Lock(Protocol):
 
         - it concerns only those who ask: verbs are not held up by it
         - it is freed at once when its holder dies
-        - a holder that sleeps while others wait loses it after a while, and ``ours`` says so
+        - a holder that sleeps while others wait loses it after a while, and ``ours`` says so; one that is merely slow
+          keeps it by looking at ``ours`` every second or so
         - several places are taken in an order of the store's own, so that two holders never wait for each other
-        - the places need not exist; asking again for one of them while holding it waits for ever
+        - the places need not exist
+        - ask for everything at once: whoever holds a lock and asks for another may wait for ever, also if the two
+          places are different, because a store may keep one lock for several places
+        - a process forked by the holder does not hold it
         """
 
 
@@ -126,6 +130,7 @@ class WriteMany(Protocol):
         """Write several texts, sharing the cost of making them durable.
 
         - when it returns, all of them survive a power cut; each one is atomic by itself, as with ``write``
+        - of two texts for one place the last one wins
         - after an error or a crash any of them may have landed
         """
 
