@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentm.conformance.expect import Failed, Skipped, describe, expect, refuses, same, short
-from agentm.conformance.peers import Address, find_address
+from agentm.conformance.expect import Failed, describe, expect, refuses, same, short
+from agentm.conformance.peers import second_address
 from agentm.conformance.trial import Trial, close_backend, snapshot
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import (
@@ -159,7 +159,7 @@ def _appenders_both_land(trial: Trial) -> None:
 
 def _at_once(trial: Trial, workers: int, work: Callable[[StorageBackend, int], None]) -> None:
     """Run in threads, each with an instance of its own where the store can be opened again."""
-    address = _second_address(trial)
+    address = second_address(trial)
     problems: list[str] = []
 
     def run(who: int) -> None:
@@ -350,7 +350,7 @@ def _covers(place: Locator, other: Locator) -> bool:
 
 
 def _wakes_for_another_instance(trial: Trial, watcher: Watcher, below: Locator) -> str:
-    address = _second_address(trial)
+    address = second_address(trial)
     if address is None:
         return "changes of this instance only: the store cannot be opened twice"
     rival, place = address.open(), trial.at("watched/rival.md")
@@ -360,10 +360,3 @@ def _wakes_for_another_instance(trial: Trial, watcher: Watcher, below: Locator) 
     finally:
         close_backend(rival)
     return "changes of this and of another instance"
-
-
-def _second_address(trial: Trial) -> Address | None:
-    try:
-        return find_address(trial)
-    except Skipped:
-        return None

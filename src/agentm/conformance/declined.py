@@ -14,6 +14,12 @@ from agentm.conformance.trial import Trial, snapshot
 from agentm.errors import UnsupportedAbilityError
 from agentm.seam import ABILITIES, ABSENT, require
 
+
+def _hold(backend: Any, trial: Trial) -> None:
+    with backend.lock(trial.at("note.md")):
+        pass  # refusing late, when the block is entered, is refusing too
+
+
 # How a caller would use each ability's methods; `list` because a generator refuses only when it is pulled.
 _CALLS: dict[str, dict[str, Callable[[Any, Trial], object]]] = {
     "remove": {"remove": lambda backend, trial: backend.remove(trial.at("note.md"))},
@@ -27,6 +33,12 @@ _CALLS: dict[str, dict[str, Callable[[Any, Trial], object]]] = {
     },
     "change_feed": {"changes": lambda backend, trial: list(backend.changes({}, trial.scratch))},
     "watch": {"watch": lambda backend, trial: backend.watch(trial.scratch).close()},
+    "lock": {"lock": _hold},
+    "write_many": {
+        "write_many": lambda backend, trial: backend.write_many(
+            [(trial.at("note.md"), "changed\n"), (trial.at("new.md"), "new\n")]
+        )
+    },
 }
 
 

@@ -89,6 +89,14 @@ def find_address(trial: Trial) -> Address:
     return address
 
 
+def second_address(trial: Trial) -> Address | None:
+    """The address of a trial's store; None if only this instance can use it."""
+    try:
+        return find_address(trial)
+    except Skipped:
+        return None
+
+
 def _refuse_copies(trial: Trial) -> None:
     """A backend whose texts travel in the pickle arrives as a copy of the store, not as the store."""
     marker = f"marker {os.urandom(8).hex()}"
@@ -166,7 +174,12 @@ class Peer:
 
     def _give_up(self) -> None:
         self._overdue = True
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, whatever it is doing."""
         self._kill()
+        self._wait()
 
     def code(self) -> int | None:
         """Its exit code once it has ended; None if it had to be ended."""
@@ -177,8 +190,7 @@ class Peer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._kill()
-        self._wait()
+        self.kill()
         self._line.close()
 
 

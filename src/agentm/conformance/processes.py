@@ -52,14 +52,14 @@ def atomic_to_readers(trial: Trial) -> str:
 
 
 def _rewrite(address: Address, line: Line, place: Locator, texts: tuple[str, str]) -> None:
-    backend = _at_the_gate(address, line)
+    backend = at_the_gate(address, line)
     for turn in range(REWRITES):
         backend.write(place, texts[turn % 2])
     line.say("done")
 
 
 def concurrent_writes(trial: Trial) -> str:
-    _together(trial, _write_many, trial.scratch)
+    together(trial, _write_many, trial.scratch)
     wanted = sorted(f"shared/{who}-{number}.md" for who in range(PROCESSES) for number in range(WRITES))
     got = trial.keys("shared")
     same(f"keys that survive {PROCESSES} × {WRITES} writes", len(got), len(wanted))
@@ -73,7 +73,7 @@ def concurrent_writes(trial: Trial) -> str:
 
 
 def _write_many(address: Address, line: Line, who: int, scratch: Locator) -> None:
-    backend = _at_the_gate(address, line)
+    backend = at_the_gate(address, line)
     for number in range(WRITES):
         key = f"shared/{who}-{number}.md"
         backend.write(scratch.child(key), f"text of {key}\n" * 20)
@@ -81,20 +81,20 @@ def _write_many(address: Address, line: Line, who: int, scratch: Locator) -> Non
 
 
 def concurrent_increments(trial: Trial) -> str:
-    _together(trial, _increment, trial.at("counter"))
+    together(trial, _increment, trial.at("counter"))
     same(f"{PROCESSES} × {CHANGES} increments", trial.backend.read(trial.at("counter")), str(PROCESSES * CHANGES))
     return f"{PROCESSES} × {CHANGES} increments, exact"
 
 
 def _increment(address: Address, line: Line, _: int, place: Locator) -> None:
-    backend = _at_the_gate(address, line)
+    backend = at_the_gate(address, line)
     for _ in range(CHANGES):
         update(backend, place, lambda text: str(int(text or "0") + 1), patience=60)
     line.say("done")
 
 
 def concurrent_appends(trial: Trial) -> str:
-    _together(trial, _append, trial.at("log.md"))
+    together(trial, _append, trial.at("log.md"))
     lines = trial.backend.read(trial.at("log.md")).splitlines(keepends=True)
     for who in range(PROCESSES):
         mine = [line for line in lines if line.startswith(f"{who}:")]
@@ -104,7 +104,7 @@ def concurrent_appends(trial: Trial) -> str:
 
 
 def _append(address: Address, line: Line, who: int, place: Locator) -> None:
-    store = require(_at_the_gate(address, line), Append)
+    store = require(at_the_gate(address, line), Append)
     for number in range(CHANGES):
         store.append(place, _entry(who, number))
     line.say("done")
@@ -114,7 +114,7 @@ def _entry(who: int, number: int) -> str:
     return f"{who}:{number} " + "x" * 200 + "\n"
 
 
-def _together(trial: Trial, job: Job, target: Locator) -> None:
+def together(trial: Trial, job: Job, target: Locator) -> None:
     """Run a job in several processes that all begin at the same moment."""
     address = find_address(trial)
     with ExitStack() as stack:
@@ -127,7 +127,7 @@ def _together(trial: Trial, job: Job, target: Locator) -> None:
             same("a writing process", peer.hear(), "done")
 
 
-def _at_the_gate(address: Address, line: Line) -> StorageBackend:
+def at_the_gate(address: Address, line: Line) -> StorageBackend:
     """Open the store and wait until everybody has."""
     backend = address.open()
     line.say("ready")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from agentm.conformance import checks, declared, declined, faults, flags, processes
+from agentm.conformance import checks, declared, declined, faults, flags, locking, many, processes
 from agentm.conformance.derived import derived
 from agentm.conformance.trial import Setup, Trial
 from agentm.seam import ABILITIES, Capabilities
@@ -86,6 +86,10 @@ _DECLARED = {
                                ("change_feed",)),
     "watch": Requirement("watch", "SEAM-09", "every change below the place wakes the watcher", declared.watch,
                          ("watch",)),
+    "lock": Requirement("lock", "SEAM-09", "one holder at a time, and nobody waits who did not ask", locking.lock,
+                        ("lock",)),
+    "write_many": Requirement("write_many", "SEAM-09", "many texts land in one call, each as if written alone",
+                              many.write_many, ("write_many",)),
 }  # fmt: skip
 
 
@@ -117,6 +121,10 @@ _PROCESSES = (
                 processes.concurrent_increments, ("concurrent_writers", "compare_and_swap"), kind="processes"),
     Requirement("concurrent_appends", "SEAM-19", "every append of many processes lands whole",
                 processes.concurrent_appends, ("concurrent_writers", "append"), kind="processes"),
+    Requirement("lock_between_processes", "SEAM-19", "processes that ask for a lock take turns",
+                locking.lock_between_processes, ("lock",), kind="processes"),
+    Requirement("lock_freed_by_death", "SEAM-19", "the lock of a killed process is free at once",
+                locking.lock_freed_by_death, ("lock",), kind="processes"),
 )  # fmt: skip
 
 
@@ -132,6 +140,7 @@ _CRASHES = (
     _crash("rename", "rename"),
     _crash("append", "append"),
     _crash("write_versioned", "compare_and_swap"),
+    _crash("write_many", "write_many"),
 )
 
 _ON_REQUEST = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agentm.conformance.expect import short
-from agentm.seam import ABSENT, Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, require
+from agentm.seam import ABSENT, Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, WriteMany, require
 
 # Longer than any buffer on the way, so that a torn text can be told from a whole one.
 OLD = "".join(f"old line {number}\n" for number in range(1_000))
@@ -27,6 +27,8 @@ class Scenario:
     after_dirs: tuple[str, ...] = ()
     on_the_way: frozenset[str] = field(default=frozenset())
     """Directories that may be there already though the verb did not come to its end."""
+    one_by_one: bool = False
+    """Each file may be old or new by itself; otherwise all are the one or all are the other."""
 
     @property
     def keys(self) -> list[str]:
@@ -40,33 +42,38 @@ class Scenario:
         if files == self.after and dirs == after_dirs:
             return ""
         before_dirs = _dirs(self.before, self.before_dirs)
-        if not done and files == self.before and before_dirs <= dirs <= before_dirs | self.on_the_way:
+        if not done and self._on_the_way(files) and before_dirs <= dirs <= before_dirs | self.on_the_way:
             return ""
-        return _complaint(files, self.before, self.after, done) or f"the directories are {short(sorted(dirs))}"
+        return self._complaint(files, done) or f"the directories are {short(sorted(dirs))}"
 
     def judge_bytes(self, files: Mapping[str, bytes], *, done: bool) -> str:
         """The same for the raw bytes of the files."""
         texts = {key: data.decode("utf-8", "replace") for key, data in files.items()}
-        if texts == self.after or (texts == self.before and not done):
+        if texts == self.after or (self._on_the_way(texts) and not done):
             return ""
-        return _complaint(texts, self.before, self.after, done)
+        return self._complaint(texts, done)
+
+    def _on_the_way(self, files: Mapping[str, str]) -> bool:
+        """Whether files may look so before the verb has returned."""
+        if not self.one_by_one:
+            return files in (self.before, self.after)
+        return all(files.get(key) in (self.before.get(key), self.after.get(key)) for key in {*files, *self.keys})
+
+    def _complaint(self, files: Mapping[str, str], done: bool) -> str:
+        for key in sorted({*files, *self.keys}):
+            got, old, new = files.get(key), self.before.get(key), self.after.get(key)
+            if old is None and new is None:
+                return f"{key!r} is there, which nobody wrote"
+            if done and got != new:
+                return f"the verb had returned, but {key!r} is {_state(got, old, new)}"
+            if got not in (old, new):
+                return f"{key!r} is {_state(got, old, new)}"
+        return "" if self._on_the_way(files) else f"old and new are mixed: {short(sorted(files))}"
 
 
 def _dirs(files: Mapping[str, str], more: tuple[str, ...]) -> set[str]:
     keys = [key.rpartition("/")[0] for key in files] + list(more)
     return {"/".join(parts[: n + 1]) for parts in (key.split("/") for key in keys if key) for n in range(len(parts))}
-
-
-def _complaint(files: Mapping[str, str], before: Mapping[str, str], after: Mapping[str, str], done: bool) -> str:
-    for key in sorted({*files, *before, *after}):
-        got, old, new = files.get(key), before.get(key), after.get(key)
-        if old is None and new is None:
-            return f"{key!r} is there, which nobody wrote"
-        if done and got != new:
-            return f"the verb had returned, but {key!r} is {_state(got, old, new)}"
-        if got not in (old, new):
-            return f"{key!r} is {_state(got, old, new)}"
-    return "" if files in (before, after) else f"old and new are mixed: {short(sorted(files))}"
 
 
 def _state(got: str | None, old: str | None, new: str | None) -> str:
@@ -83,12 +90,23 @@ def _swap(backend: StorageBackend, base: Locator) -> object:
     return store.write_versioned(place, NEW, if_version=store.read_versioned(place).version)
 
 
+def _write_many(backend: StorageBackend, base: Locator) -> None:
+    require(backend, WriteMany).write_many([(base.child(key), text) for key, text in _MANY_NEW.items()])
+
+
 _BYSTANDER = {"bystander.md": "untouched\n"}
 _NOTE = {**_BYSTANDER, "note.md": OLD}
 _NEW_NOTE = {**_BYSTANDER, "note.md": NEW}
 _DEEP_NOTE = {**_BYSTANDER, "deep/er/note.md": NEW}
 _TREE = {**_BYSTANDER, "tree/a.md": OLD, "tree/sub/b.md": "b\n"}
 _DEEP = frozenset(("deep", "deep/er"))
+
+# Enough of them that a store which shares flushes among many texts does so.
+_MANY_OLD = {f"old/{number}.md": f"{number} {OLD}" for number in range(5)}
+_MANY_NEW = {
+    **{key: f"{key} {NEW}" for key in _MANY_OLD},
+    **{f"deep/er/{number}.md": f"{number} {NEW}" for number in range(5)},
+}
 
 _ALL = (
     Scenario("write", "new file", lambda b, at: b.write(at.child("deep/er/note.md"), NEW), _BYSTANDER, _DEEP_NOTE,
@@ -116,6 +134,8 @@ _ALL = (
              lambda b, at: require(b, CompareAndSwap).write_versioned(at.child("note.md"), NEW, if_version=ABSENT),
              _BYSTANDER, _NEW_NOTE),
     Scenario("write_versioned", "versioned swap", _swap, _NOTE, _NEW_NOTE),
+    Scenario("write_many", "write many", _write_many, {**_BYSTANDER, **_MANY_OLD}, {**_BYSTANDER, **_MANY_NEW},
+             on_the_way=_DEEP, one_by_one=True),
 )  # fmt: skip
 
 SCENARIOS = {scenario.name: scenario for scenario in _ALL}
