@@ -6,28 +6,23 @@ Each method takes a `RequestContext` and refuses what is not the caller's before
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from agentm.context import history, relations, transitions
+from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import upsert_context
-from agentm.context.node import CONTENT, ContextNode, Meta, NodeStatus, RelationEdge, Version, build_version
+from agentm.context.node import CONTENT, ContextNode, Meta, NodeStatus, RelationEdge, Version
 from agentm.context.reader import is_visible, read_meta, read_version
-from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
+from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
 from agentm.context.writer import Draft, Progress, locked, publish, standing_parts
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
-from agentm.seam import Locator, StorageBackend
+from agentm.seam import StorageBackend
 
 LARGEST_BATCH = 256
 """Nodes written together; each of them is locked meanwhile."""
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,32 +205,24 @@ class ContextFS:
         live = meta is not None and is_visible(self.backend, meta)
         if if_version is not None:
             self._expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
-        stamp = self._stamp(ctx)
-        version = build_version(
-            replace(node, relations=relations.checked(node.relations, uri)),
+        version = new_version(
+            node,
             uri,
-            abstract=self._abstract(node),
-            overview=node.overview if node.overview is not None else self._summariser.overview(node.content),
-            meta={
-                **stamp,
-                "version": (meta.version if meta else 0) + 1,
-                "created_at": meta.created_at if meta and live else stamp["updated_at"],
-                "rest": meta.rest if meta and live else {},
-            },
+            actor=ctx.author,
+            sources=tuple(ctx.sources),
+            before=meta,
+            continues=live,
+            now=self.clock(),
+            summariser=self._summariser,
         )
         return Draft(uri.locator, version, upsert_context(version), standing)
-
-    def _abstract(self, node: ContextNode) -> str:
-        if node.abstract is not None:
-            return node.abstract
-        return checked_abstract(self._summariser.abstract(node.content))
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {
             "updated_at": self.clock(),
             "actor": ctx.author,
             "sources": tuple(ctx.sources),
-            "write_id": os.urandom(6).hex(),
+            "write_id": new_write_id(),
         }
 
     def _meta(self, uri: ContextUri) -> Meta | None:
@@ -287,7 +274,3 @@ def not_found(address: ContextUri) -> NodeNotFoundError:
     return NodeNotFoundError(
         f"there is no memory {address}; list its folder to see what is there.", locator=address.locator.key
     )
-
-
-def node_place(uri: str) -> Locator:
-    return parse_uri(uri).locator

@@ -1,0 +1,383 @@
+"""Putting right what a crash, a full disk or an editor left behind.
+
+What is on the store is observed, a pure function says what is to be done, and an executor does it under the node's
+lock, after looking again. A write that is under way holds that lock, so it is never touched; a run that was cut short
+can simply be run again; and where nothing is wrong nothing is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from agentm.context import history
+from agentm.context.drafting import new_version, utc_now
+from agentm.context.events import (
+    OutboxEvent,
+    delete_context,
+    dump_event,
+    event_place,
+    move_context,
+    upsert_context,
+)
+from agentm.context.node import (
+    CONTENT,
+    HISTORY,
+    META,
+    PARTS,
+    RELATIONS,
+    ContextNode,
+    Meta,
+    NodeStatus,
+    RelationEdge,
+    Version,
+    digest,
+    dump_meta,
+    load_relations,
+)
+from agentm.context.outbox import applied_version, events_of
+from agentm.context.reader import kept_version, read_meta, read_text
+from agentm.context.transitions import clear, finish_move
+from agentm.context.uri import ContextUri, parse_uri
+from agentm.context.walk import nodes
+from agentm.context.writer import Draft, locked, publish, standing_parts
+from agentm.errors import InvalidNodeError, NodeBrokenError, NotTextError
+from agentm.seam import Held, Locator, Remove, Rename, StorageBackend, require
+
+log = logging.getLogger(__name__)
+
+
+class Action(StrEnum):
+    """What is to be done about a node."""
+
+    NOTHING = "nothing"
+    COMPLETE = "complete a first write that was cut short"
+    DISCARD = "discard the beginning of a write"
+    RESTORE = "put back the committed version of files that a cut-short write had reached"
+    ACTIVATE = "show a node that was written whole"
+    BREAK = "mark as broken what cannot be made whole"
+    FINISH_MOVE = "finish a move"
+    CANCEL_MOVE = "discard the target of a move that did not happen"
+    TELL = "register the event that was lost"
+    CLEAR = "remove the files of a node that has ended"
+    ADOPT = "adopt an edit made by hand as a new version"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a node directory holds."""
+
+    address: ContextUri
+    meta: Meta | None
+    meta_damaged: bool
+    parts: dict[str, str | None]
+    """Text of each part, None where it is absent."""
+    damaged: tuple[str, ...]
+    """Parts that are no text."""
+    unfinished: tuple[Version, ...]
+    """Versions in the history that were never committed."""
+    kept: Version | None
+    """The committed version, from the history."""
+    told: bool
+    """Whether the index knows the committed version, or an event is there to tell it."""
+    source_moved_here: bool = False
+
+    @property
+    def complete(self) -> bool:
+        return not self.damaged and all(text is not None for text in self.parts.values())
+
+    @property
+    def differs(self) -> bool:
+        """Whether the parts are not those that the meta was written for."""
+        if self.meta is None or not self.meta.parts:
+            return False
+        return any(text is None or digest(text) != self.meta.parts.get(name) for name, text in self.parts.items())
+
+
+def decide(seen: Observed) -> Action:
+    """From what is there to what is to be done; nothing else comes in."""
+    if seen.meta_damaged:
+        return Action.BREAK
+    if seen.meta is None:
+        if seen.parts[CONTENT] is not None:
+            return Action.COMPLETE
+        if CONTENT in seen.damaged:
+            return Action.BREAK
+        return Action.DISCARD if seen.unfinished or any(seen.parts.values()) else Action.NOTHING
+    return _OF_STATUS[seen.meta.status](seen)
+
+
+def _decide_pending(seen: Observed) -> Action:
+    assert seen.meta is not None
+    if seen.meta.other_uri is not None:
+        return Action.FINISH_MOVE if seen.source_moved_here else Action.CANCEL_MOVE
+    return Action.ACTIVATE if seen.complete and not seen.differs else Action.BREAK
+
+
+def _decide_active(seen: Observed) -> Action:
+    if seen.damaged or seen.differs:
+        return _decide_about_parts(seen)
+    if seen.unfinished:
+        return Action.DISCARD
+    return Action.NOTHING if seen.told else Action.TELL
+
+
+def _decide_about_parts(seen: Observed) -> Action:
+    reached = any(
+        text is not None and digest(text) == version.meta.parts.get(name)
+        for version in seen.unfinished
+        for name, text in seen.parts.items()
+        if seen.meta is None or version.meta.parts.get(name) != seen.meta.parts.get(name)
+    )
+    if seen.kept is not None and (reached or seen.damaged or seen.parts[CONTENT] is None):
+        return Action.RESTORE
+    if seen.parts[CONTENT] is not None and CONTENT not in seen.damaged:
+        return Action.ADOPT
+    return Action.BREAK
+
+
+def _decide_ended(seen: Observed) -> Action:
+    if not seen.told:
+        return Action.TELL
+    left = any(text is not None for text in seen.parts.values()) or bool(seen.damaged)
+    return Action.CLEAR if left else Action.NOTHING
+
+
+_OF_STATUS = {
+    NodeStatus.PENDING: _decide_pending,
+    NodeStatus.ACTIVE: _decide_active,
+    NodeStatus.BROKEN: lambda seen: Action.NOTHING,
+    NodeStatus.ARCHIVED: lambda seen: Action.NOTHING if seen.told else Action.TELL,
+    NodeStatus.DELETED: _decide_ended,
+    NodeStatus.MOVED: _decide_ended,
+}
+
+
+def observe(backend: StorageBackend, address: ContextUri) -> Observed:
+    """Look at everything a node directory holds."""
+    node = address.locator
+    meta, meta_damaged = None, False
+    try:
+        meta = read_meta(backend, node)
+    except NodeBrokenError:
+        meta_damaged = True
+    parts: dict[str, str | None] = {}
+    damaged = []
+    for name in PARTS:
+        try:
+            parts[name] = read_text(backend, node.child(name))
+        except NotTextError:
+            parts[name] = None
+            damaged.append(name)
+    return Observed(
+        address=address,
+        meta=meta,
+        meta_damaged=meta_damaged,
+        parts=parts,
+        damaged=tuple(damaged),
+        unfinished=_unfinished(backend, node, meta),
+        kept=None if meta is None else kept_version(backend, node, meta),
+        told=meta is not None and is_told(backend, address, meta),
+        source_moved_here=_source_moved_here(backend, meta),
+    )
+
+
+def is_told(backend: StorageBackend, address: ContextUri, meta: Meta) -> bool:
+    if applied_version(backend, address.locator) >= meta.version:
+        return True
+    return any(found.event.version == meta.version for found in events_of(backend, address))
+
+
+def _unfinished(backend: StorageBackend, node: Locator, meta: Meta | None) -> tuple[Version, ...]:
+    found = []
+    for place in history.places(backend, node):
+        number, _, write_id = place.name.removesuffix(".json").partition("-")
+        newer = meta is None or int(number or 0) > meta.version
+        rival = meta is not None and int(number or 0) == meta.version and write_id != meta.write_id
+        if newer or rival:
+            version = history.load(backend, place)
+            if version is not None:
+                found.append(version)
+    return tuple(found)
+
+
+def _source_moved_here(backend: StorageBackend, meta: Meta | None) -> bool:
+    if meta is None or meta.status is not NodeStatus.PENDING or meta.other_uri is None:
+        return False
+    source = read_meta(backend, parse_uri(meta.other_uri).locator)
+    return source is not None and source.status is NodeStatus.MOVED and source.other_uri == meta.uri
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was, or would be, done."""
+
+    uri: str
+    action: Action
+    alert: bool = False
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What a run came to."""
+
+    scanned: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def alerts(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.alert]
+
+
+def repair(
+    backend: StorageBackend, *, account: str | None = None, dry_run: bool = False, actor: str = "process:agentm-repair"
+) -> RepairReport:
+    """Go through every node and put right what is wrong; with ``dry_run`` only say what would be done."""
+    report = RepairReport()
+    for address in nodes(backend, account):
+        report.scanned += 1
+        for action in _mend(backend, address, dry_run, actor):
+            alert = action is Action.BREAK
+            report.findings.append(Finding(str(address), action, alert))
+            if alert and not dry_run:
+                log.warning("%s cannot be made whole and is marked as broken; look at its files", address)
+    return report
+
+
+def _mend(backend: StorageBackend, address: ContextUri, dry_run: bool, actor: str) -> Iterator[Action]:
+    """What is done to one node, until nothing is left to do."""
+    action = decide(observe(backend, address))
+    if action is Action.NOTHING or dry_run:
+        if action is not Action.NOTHING:
+            yield action
+        return
+    with locked(backend, address.locator) as held:
+        for _ in range(len(Action)):
+            seen = observe(backend, address)
+            action = decide(seen)
+            if action is Action.NOTHING:
+                return
+            Executor(backend, held, actor).do(action, seen)
+            yield action
+
+
+class Executor:
+    """Does what was decided. The node is locked."""
+
+    def __init__(self, backend: StorageBackend, held: Held, actor: str) -> None:
+        self._backend = backend
+        self._held = held
+        self._actor = actor
+
+    def do(self, action: Action, seen: Observed) -> None:
+        getattr(self, f"_{action.name.lower()}")(seen)
+
+    def _complete(self, seen: Observed) -> None:
+        begun = [one for one in seen.unfinished if one.parts[CONTENT] == seen.parts[CONTENT]]
+        version = begun[-1] if begun else self._orphan(seen)
+        self._publish(seen, version, kept=bool(begun))
+
+    def _orphan(self, seen: Observed) -> Version:
+        text = seen.parts[CONTENT] or ""
+        return new_version(ContextNode(str(seen.address), text), seen.address, actor=self._actor)
+
+    def _discard(self, seen: Observed) -> None:
+        node = seen.address.locator
+        for version in seen.unfinished:
+            self._remove(node.child(HISTORY, version.meta.history_name))
+        if seen.meta is None:
+            clear(self._backend, node, purge=False)
+
+    def _restore(self, seen: Observed) -> None:
+        assert seen.kept is not None
+        self._publish(seen, seen.kept, kept=True)
+        self._discard(seen)
+
+    def _activate(self, seen: Observed) -> None:
+        assert seen.meta is not None
+        texts = {name: text for name, text in seen.parts.items() if text is not None}
+        hashes = {name: digest(text) for name, text in texts.items()}
+        meta = replace(seen.meta, status=NodeStatus.ACTIVE, parts=hashes)
+        self._publish(seen, Version(meta, texts), kept=seen.kept is not None)
+
+    def _break(self, seen: Observed) -> None:
+        node = seen.address.locator
+        if seen.meta_damaged:
+            self._put_aside(node.child(META))
+        now = utc_now()
+        meta = seen.meta or Meta(
+            uri=str(seen.address),
+            context_type=seen.address.context_type,
+            category=seen.address.category,
+            level=3,
+            owner_space=seen.address.owner_space,
+            status=NodeStatus.BROKEN,
+            created_at=now,
+            updated_at=now,
+            version=max([1, *(one.meta.version for one in seen.unfinished)]),
+            tags=(),
+            actor=self._actor,
+        )
+        self._backend.write(node.child(META), dump_meta(replace(meta, status=NodeStatus.BROKEN)))
+
+    def _put_aside(self, place: Locator) -> None:
+        """A damaged file is evidence: it is kept beside, under a name that says so."""
+        aside = place.parent.child(f"{place.name}.damaged")
+        if self._backend.capabilities.rename and not self._backend.exists(aside):
+            require(self._backend, Rename).rename(place, aside)
+
+    def _finish_move(self, seen: Observed) -> None:
+        assert seen.meta is not None
+        texts = {name: text for name, text in seen.parts.items() if text is not None}
+        version = seen.kept or Version(seen.meta, texts)
+        finish_move(self._backend, version, self._held)
+
+    def _cancel_move(self, seen: Observed) -> None:
+        self._discard(seen)
+        clear(self._backend, seen.address.locator, purge=True)
+        self._remove(seen.address.locator.child(META))
+
+    def _tell(self, seen: Observed) -> None:
+        event = _event_for(seen)
+        self._backend.write(event_place(seen.address.locator, event.event_id), dump_event(event))
+
+    def _clear(self, seen: Observed) -> None:
+        clear(self._backend, seen.address.locator, purge=False)
+
+    def _adopt(self, seen: Observed) -> None:
+        assert seen.meta is not None
+        edges = self._edges(seen)
+        node = ContextNode(
+            uri=str(seen.address), content=seen.parts[CONTENT] or "", relations=edges, tags=seen.meta.tags
+        )
+        owner = seen.address.owner_space.partition(":")[2]
+        version = new_version(node, seen.address, actor=f"human:{owner}", before=seen.meta)
+        self._publish(seen, version, kept=False)
+
+    def _edges(self, seen: Observed) -> tuple[RelationEdge, ...]:
+        try:
+            return load_relations(seen.parts[RELATIONS] or "[]")
+        except InvalidNodeError:
+            return load_relations(seen.kept.parts[RELATIONS]) if seen.kept else ()
+
+    def _publish(self, seen: Observed, version: Version, *, kept: bool) -> None:
+        node = seen.address.locator
+        standing = standing_parts(self._backend, node)
+        publish(self._backend, [Draft(node, version, upsert_context(version), standing, kept=kept)], self._held)
+
+    def _remove(self, place: Locator) -> None:
+        if self._backend.capabilities.remove and self._backend.exists(place):
+            require(self._backend, Remove).remove(place)
+
+
+def _event_for(seen: Observed) -> OutboxEvent:
+    assert seen.meta is not None
+    texts = {name: text or "" for name, text in seen.parts.items()}
+    version = Version(seen.meta, texts if not seen.kept else seen.kept.parts)
+    if seen.meta.status is NodeStatus.ACTIVE:
+        return upsert_context(version)
+    if seen.meta.status is NodeStatus.MOVED and seen.meta.other_uri:
+        return move_context(version, seen.meta.other_uri)
+    return delete_context(version)
