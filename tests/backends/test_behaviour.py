@@ -33,7 +33,8 @@ def test_a_new_store_is_an_empty_root(backend):
 
 @pytest.mark.spec("SEAM-04", "SEAM-09")
 def test_what_each_store_promises(backend, protocol):
-    able = {"remove": True, "rename": True, "append": True, "compare_and_swap": True, "change_feed": True}
+    abilities = ("remove", "rename", "append", "compare_and_swap", "change_feed", "lock", "write_many")
+    able = dict.fromkeys(abilities, True)
     expected = {
         "memory": Capabilities(**able, watch=True),
         "device-local": Capabilities(**able),

@@ -13,18 +13,20 @@ from agentm.seam import (
     Append,
     ChangeFeed,
     CompareAndSwap,
+    Lock,
     Remove,
     Rename,
     StorageBackend,
     Versioned,
     Watch,
+    WriteMany,
 )
 from tests.backends.stores import at, refused, tree
 
 pytestmark = pytest.mark.spec("SEAM-09")
 
 
-@pytest.mark.parametrize("ability", [Remove, Rename, Append, CompareAndSwap, ChangeFeed, Watch])
+@pytest.mark.parametrize("ability", [Remove, Rename, Append, CompareAndSwap, ChangeFeed, Watch, Lock, WriteMany])
 def test_an_ability_is_given_exactly_when_it_is_declared(backend, ability):
     [flag] = [name for name, (protocol, _) in ABILITIES.items() if protocol is ability]
     if getattr(backend.capabilities, flag):

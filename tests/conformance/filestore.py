@@ -11,9 +11,10 @@ import fcntl
 import hashlib
 import json
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import ABSENT, Capabilities, Info, Locator, StorageBackend, Versioned
@@ -89,7 +90,7 @@ class AbleFileStore(FileStore):
         return Capabilities(concurrent_writers=True, remove=True, rename=True, append=True, compare_and_swap=True)
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         fd = os.open(self.root, os.O_RDONLY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -98,20 +99,20 @@ class AbleFileStore(FileStore):
             os.close(fd)
 
     def write(self, locator: Locator, content: str) -> Locator:
-        with self.lock():
+        with self.alone():
             return super().write(locator, content)
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
         if not locator.key:
             raise PermissionError(errno.EPERM, "the root stays")
-        with self.lock():
+        with self.alone():
             if if_version is not None:
                 self.check(locator, if_version)
             path = self.path(locator)
             (os.rmdir if os.path.isdir(path) else os.unlink)(path)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
-        with self.lock():
+        with self.alone():
             old, new = self.path(source), self.path(target)
             if not os.path.lexists(old):
                 raise FileNotFoundError(source.key)
@@ -128,7 +129,7 @@ class AbleFileStore(FileStore):
         os.rename(old, new)
 
     def append(self, locator: Locator, content: str) -> Locator:
-        with self.lock():
+        with self.alone():
             old = self.read(locator) if self.exists(locator) else ""
             return super().write(locator, old + content)
 
@@ -137,7 +138,7 @@ class AbleFileStore(FileStore):
         return Versioned(content, hashlib.sha256(content.encode()).hexdigest())
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
-        with self.lock():
+        with self.alone():
             self.check(locator, if_version)
             super().write(locator, content)
         return hashlib.sha256(content.encode()).hexdigest()
@@ -149,6 +150,49 @@ class AbleFileStore(FileStore):
             current = ABSENT
         if current != if_version:
             raise ConcurrentModificationError("somebody was faster", current=current, expected=if_version)
+
+
+class Grip:
+    """A held lock of `LockingFileStore`."""
+
+    def __init__(self) -> None:
+        self.held = True
+
+    def ours(self) -> bool:
+        return self.held
+
+
+class LockingFileStore(FileStore):
+    """One file for the lock of each place, beside the tree, and many texts written one by one."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(lock=True, write_many=True)
+
+    @contextlib.contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Grip]:
+        grip = Grip()
+        with contextlib.ExitStack() as stack:
+            for key in sorted({locator.key for locator in locators}):
+                stack.enter_context(self.grab(hashlib.sha256(key.encode()).hexdigest()))
+            try:
+                yield grip
+            finally:
+                grip.held = False
+
+    @contextlib.contextmanager
+    def grab(self, name: str) -> Iterator[None]:
+        os.makedirs(f"{self.root}.locks", exist_ok=True)
+        fd = os.open(f"{self.root}.locks/{name}", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, content in texts:
+            self.write(locator, content)
 
 
 # Broken where several processes meet.
@@ -263,15 +307,65 @@ class SharesOneTemp(FileStore):
 
 
 class LocksNobodyOut(AbleFileStore):
-    """Its lock is no lock."""
+    """Whoever should be alone is not."""
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         yield
 
     def place(self, path: str, data: bytes) -> None:
         dawdle()
         super().place(path, data)
+
+
+class LocksThreadsOnly(LockingFileStore):
+    """Nobody in another process hears of its locks."""
+
+    inside: ClassVar[dict[str, threading.Lock]] = {}
+
+    @contextlib.contextmanager
+    def grab(self, name: str) -> Iterator[None]:
+        with self.inside.setdefault(self.root + name, threading.Lock()):
+            yield
+
+    def write(self, locator: Locator, content: str) -> Locator:
+        dawdle()
+        return super().write(locator, content)
+
+
+class LocksByMakingAFile(LockingFileStore):
+    """A lock is a file that is there; whoever dies leaves it there."""
+
+    @contextlib.contextmanager
+    def grab(self, name: str) -> Iterator[None]:
+        os.makedirs(f"{self.root}.locks", exist_ok=True)
+        path, deadline = f"{self.root}.locks/{name}", time.monotonic() + 20
+        while True:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+                break
+            except FileExistsError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.001)
+        try:
+            yield
+        finally:
+            os.unlink(path)
+
+
+class FreesDeadLocksLate(LocksByMakingAFile):
+    """The same, but a lock that is old enough is broken."""
+
+    @contextlib.contextmanager
+    def grab(self, name: str) -> Iterator[None]:
+        path = f"{self.root}.locks/{name}"
+        with contextlib.suppress(FileNotFoundError):
+            while time.time() - os.stat(path).st_mtime < 3:
+                time.sleep(0.01)
+            os.unlink(path)
+        with super().grab(name):
+            yield
 
 
 # Broken where a process dies.
@@ -346,7 +440,7 @@ class MovesByCopying(AbleFileStore):
 class AppendsInPieces(AbleFileStore):
     def append(self, locator: Locator, content: str) -> Locator:
         path = self.path(locator)
-        with self.lock():
+        with self.alone():
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "ab", buffering=0) as file:
                 data = content.encode()
@@ -379,11 +473,40 @@ class MarksNewDirectories(FileStore):
 
 class SwapsInPlace(AbleFileStore):
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
-        with self.lock():
+        with self.alone():
             self.check(locator, if_version)
             with open(self.path(locator), "wb") as file:
                 file.write(content.encode())
         return hashlib.sha256(content.encode()).hexdigest()
+
+
+class WritesManyInPlace(LockingFileStore):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, content in texts:
+            os.makedirs(os.path.dirname(self.path(locator)), exist_ok=True)
+            with open(self.path(locator), "wb", buffering=0) as file:
+                file.write(content.encode())
+
+
+class WritesManyLater(LockingFileStore):
+    """Answers when the last of them is still to come."""
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        *first, self.last = texts
+        super().write_many(first)
+
+    def read(self, locator: Locator) -> str:
+        return self.last[1] if hasattr(self, "last") and self.last[0] == locator else super().read(locator)
+
+
+class MovesTheOldOnesAway(LockingFileStore):
+    """Takes all the old texts out of the way before it puts the new ones there."""
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, _ in texts:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path(locator))
+        super().write_many(texts)
 
 
 # Broken flags.

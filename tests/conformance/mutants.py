@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, get_ident
 from typing import Any
 
 from agentm.backends.memory import MemoryBackend
@@ -151,8 +153,8 @@ UNIVERSAL_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("round_trip", ReadsNothingAsEmpty, {"remove"}),  # a removed file cannot be read either
     ("round_trip", CutsLongTexts, {"info"}),  # sizes of long texts are wrong too
     ("round_trip", ReadsDirectories, set()),
-    ("lf_exact_round_trip", TranslatesNewlines, {"info", "rename"}),  # both look at a text with CRLF
-    ("lf_exact_round_trip", DropsByteOrderMark, set()),
+    ("lf_exact_round_trip", TranslatesNewlines, {"info", "rename", "write_many"}),  # all look at a text with CRLF
+    ("lf_exact_round_trip", DropsByteOrderMark, {"write_many"}),  # which looks at the same texts
     ("lf_exact_round_trip", GuessesHalfCharacters, set()),
     ("exists_flips", KnowsFilesOnly, {"resolve_and_locator", "rename"}),  # the root; directories as targets
     ("exists_flips", MatchesPrefixes, {"rename"}),  # a source that is gone seems to be there
@@ -328,6 +330,178 @@ class WatchesElsewhere(MemoryBackend):
         super()._tell(locator)
 
 
+class LocksNobodyOut(MemoryBackend):
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with super().lock(Locator(f"nobody asks for {os.urandom(8).hex()}")) as held:
+            yield held
+
+
+class LocksOneOfMany(MemoryBackend):
+    def lock(self, *locators: Locator) -> Any:
+        return super().lock(*locators[:1])
+
+
+class LocksEverything(MemoryBackend):
+    def lock(self, *locators: Locator) -> Any:
+        return super().lock(ROOT)
+
+
+class LocksWriters(MemoryBackend):
+    """Whoever writes waits for the lock."""
+
+    def write(self, locator: Locator, content: str) -> Locator:
+        with self.lock(locator) if not self._mine() else nullcontext():
+            return super().write(locator, content)
+
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with super().lock(*locators) as held:
+            self._holder = get_ident()
+            yield held
+            self._holder = 0
+
+    def _mine(self) -> bool:
+        return getattr(self, "_holder", 0) == get_ident()
+
+
+class LocksInGivenOrder(MemoryBackend):
+    """Takes one place after the other as it is told to, and waits in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = Barrier(2)
+        self._met = False
+
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with ExitStack() as stack:
+            held = stack.enter_context(super().lock(*locators[:1]))
+            if len(locators) == 3 and not self._met:
+                with suppress(BrokenBarrierError):
+                    self._both.wait(1)
+                self._met = True
+            for place in dict.fromkeys(locators[1:]):
+                if place != locators[0]:
+                    stack.enter_context(super().lock(place))
+            yield held
+
+
+class LocksTwice(MemoryBackend):
+    """Waits for itself when a place is named twice."""
+
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with ExitStack() as stack:
+            held = stack.enter_context(super().lock())
+            for place in sorted(locators, key=str):
+                held = stack.enter_context(super().lock(place))
+            yield held
+
+
+class KeepsLocksOfTheFailed(MemoryBackend):
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        kept = super().lock(*locators)
+        self.kept = [*getattr(self, "kept", []), kept]
+        yield kept.__enter__()
+        kept.__exit__(None, None, None)
+
+
+class LocksByMaking(MemoryBackend):
+    def lock(self, *locators: Locator) -> Any:
+        for locator in locators:
+            if not self.exists(locator):
+                self.write(locator, "")
+        return super().lock(*locators)
+
+
+class LocksOnlyWhatIsThere(MemoryBackend):
+    def lock(self, *locators: Locator) -> Any:
+        for locator in locators:
+            self.info(locator)
+        return super().lock(*locators)
+
+
+class _Answer:
+    def __init__(self, answer: bool) -> None:
+        self.ours = lambda: answer
+
+
+class NeverSaysOurs(MemoryBackend):
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with super().lock(*locators):
+            yield _Answer(False)
+
+
+class AlwaysSaysOurs(MemoryBackend):
+    @contextmanager
+    def lock(self, *locators: Locator) -> Iterator[Any]:
+        with super().lock(*locators):
+            yield _Answer(True)
+
+
+class WritesTheFirstOfTwo(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        super().write_many(list({locator: (locator, content) for locator, content in reversed(texts)}.values()))
+
+
+class WritesOneBatch(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        super().write_many(texts[:256])
+
+
+class WritesManyAsLines(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        super().write_many([(locator, "\n".join(content.splitlines())) for locator, content in texts])
+
+
+class WritesManyIntoOldDirectories(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, _ in texts:
+            self.info(locator.parent)
+        super().write_many(texts)
+
+
+class WritesManyButNotOver(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        super().write_many([text for text in texts if not self.exists(text[0])])
+
+
+class SkipsWhatItCannotWrite(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for text in texts:
+            with suppress(OSError):
+                super().write_many([text])
+
+
+class NeedsOneText(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        if texts[0]:
+            super().write_many(texts)
+
+
+class NeedsTwoTexts(MemoryBackend):
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        if len(texts) != 1:
+            super().write_many(texts)
+
+
+class EmptiesManyOnRefusal(MemoryBackend):
+    """Makes room for all of them first, and finds out later."""
+
+    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+        for locator, _ in texts:
+            if locator.key not in self._dirs and not any(key in self._files for key in _above(locator)):
+                self.write(locator, "")
+        super().write_many(texts)
+
+
+def _above(locator: Locator) -> list[str]:
+    return ["/".join(locator.parts[:n]) for n in range(1, len(locator.parts))]
+
+
 ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("remove", RemovesTrees, set()),
     ("remove", RemovesNothing, {"compare_and_swap", "change_feed", "watch"}),  # each of them removes a file
@@ -350,6 +524,26 @@ ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("watch", WatchesOneLevel, set()),
     ("watch", WatchesNoRemovals, set()),
     ("watch", WatchesElsewhere, set()),
+    ("lock", LocksNobodyOut, set()),
+    ("lock", LocksOneOfMany, set()),
+    ("lock", LocksEverything, set()),
+    ("lock", LocksWriters, set()),
+    ("lock", LocksInGivenOrder, set()),
+    ("lock", LocksTwice, set()),
+    ("lock", KeepsLocksOfTheFailed, set()),
+    ("lock", LocksByMaking, set()),
+    ("lock", LocksOnlyWhatIsThere, set()),
+    ("lock", NeverSaysOurs, set()),
+    ("lock", AlwaysSaysOurs, set()),
+    ("write_many", WritesTheFirstOfTwo, set()),
+    ("write_many", WritesOneBatch, set()),
+    ("write_many", WritesManyAsLines, set()),
+    ("write_many", WritesManyIntoOldDirectories, set()),
+    ("write_many", WritesManyButNotOver, set()),
+    ("write_many", SkipsWhatItCannotWrite, set()),
+    ("write_many", NeedsOneText, set()),
+    ("write_many", NeedsTwoTexts, set()),
+    ("write_many", EmptiesManyOnRefusal, set()),
 )
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from agentm import ConformanceReport, MemoryBackend, UnsupportedAbilityError, run_conformance
-from agentm.conformance import UNIVERSAL, declared
+from agentm.conformance import UNIVERSAL, declared, locking
 from agentm.seam import ABILITIES
 from tests.conformance.mutants import ABILITY_MUTANTS, UNIVERSAL_MUTANTS, without
 
@@ -15,6 +15,8 @@ from tests.conformance.mutants import ABILITY_MUTANTS, UNIVERSAL_MUTANTS, withou
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(locking, "A_MOMENT", 0.05)
+    monkeypatch.setattr(locking, "PATIENCE", 1.0)
 
 
 def check(make_backend, **options) -> ConformanceReport:

@@ -37,6 +37,9 @@ def check(store, root, only, **options) -> ConformanceReport:
         ("crash_remove", filestore.RemovesInTwoSteps, "torn: 0 characters"),
         ("crash_mkdir", filestore.MarksNewDirectories, "which nobody wrote"),
         ("crash_write_versioned", filestore.SwapsInPlace, "torn"),
+        ("crash_write_many", filestore.WritesManyInPlace, "torn"),
+        ("crash_write_many", filestore.WritesManyLater, "the verb had returned"),
+        ("crash_write_many", filestore.MovesTheOldOnesAway, "is gone"),
     ],
 )
 def test_a_store_that_a_crash_breaks_fails(name, mutant, why, oracle, tmp_path):
@@ -57,6 +60,11 @@ def _impatient_serve(address, line):
 
 
 _serve = faults._serve
+
+
+def test_an_honest_store_may_show_some_of_many_texts(tmp_path):
+    (result,) = check(filestore.LockingFileStore, tmp_path, ["crash_write_many"], oracle=FileOracle()).results
+    assert (result.status, "confirmed by an oracle" in result.detail) == ("pass", True), result.detail
 
 
 def test_an_honest_store_passes_and_every_step_was_tried(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentm import ConformanceReport, MemoryBackend, run_conformance
+from agentm.conformance import locking
 from agentm.conformance.oracles import FileOracle
 from tests.conformance import filestore
 
@@ -34,9 +35,14 @@ def check(store, root, only, **options) -> ConformanceReport:
         ("concurrent_writes", filestore.SharesOneTemp),
         ("concurrent_increments", filestore.LocksNobodyOut),
         ("concurrent_appends", filestore.LocksNobodyOut),
+        ("lock_between_processes", filestore.LocksThreadsOnly),
+        ("lock_freed_by_death", filestore.LocksThreadsOnly),
+        ("lock_freed_by_death", filestore.LocksByMakingAFile),
+        ("lock_freed_by_death", filestore.FreesDeadLocksLate),
     ],
 )
-def test_a_store_that_only_works_alone_fails(name, mutant, tmp_path):
+def test_a_store_that_only_works_alone_fails(name, mutant, tmp_path, monkeypatch):
+    monkeypatch.setattr(locking, "PATIENCE", 5.0)
     (result,) = check(mutant, tmp_path, [name]).results
     assert result.status == "fail", result.detail
 
@@ -46,6 +52,11 @@ def test_an_honest_store_passes(tmp_path):
     assert {result.name: result.status for result in report.results} == dict.fromkeys(PROCESS_CHECKS, "pass")
     (writes,) = (result for result in report.results if result.name == "concurrent_writes")
     assert writes.detail.startswith("200 of 200 writes survive, confirmed by an oracle")
+
+
+def test_honest_locks_pass(tmp_path):
+    report = check(filestore.LockingFileStore, tmp_path, ["lock", "lock_between_processes", "lock_freed_by_death"])
+    assert [result.status for result in report.results] == ["pass"] * 3, report.table()
 
 
 def test_a_store_that_does_not_declare_many_writers_is_not_asked_to_have_them(tmp_path):

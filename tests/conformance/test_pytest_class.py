@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import agentm
 from agentm.conformance import REQUIREMENTS
 from agentm.seam import ABILITIES
 
@@ -68,10 +69,11 @@ class TestShared(BackendConformance):
 def run(tmp_path, text) -> dict[str, str]:
     """Run a test module in a pytest of its own; the outcome of each item."""
     (tmp_path / "test_backend.py").write_text(text)
-    repository = os.getcwd()
+    source = os.path.dirname(os.path.dirname(os.path.abspath(agentm.__file__)))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.getcwd()])}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": repository}, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     rows = [line.split(" ", 1) for line in done.stdout.splitlines() if "::test_conforms[" in line]
     assert rows, done.stdout + done.stderr

@@ -63,8 +63,8 @@ class VaultBackend(FileTree):
         return "whole-file"
 
     def lock(self, *locators: Locator) -> AbstractContextManager[seam.Held]:
-        locks = Locks(self.lock_root, self._mutex.path, backend=PROTOCOL, patience=self.lock_patience)
-        return locks.hold(*locators)
+        vault = os.path.basename(self._mutex.path)  # the same by whatever path it, or the lock folder, is reached
+        return Locks(self.lock_root, vault, backend=PROTOCOL, patience=self.lock_patience).hold(*locators)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Callable[[], bool]]:

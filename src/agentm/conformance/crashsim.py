@@ -16,6 +16,7 @@
   survive an earlier one, unless both concern the same name or the same inode.
 - What happened in a new directory is lost with it if the directory's own entry is: an fsync of the directory does
   not save its name in its parent. An fsync of a file does not save the file's name.
+- A flush of the whole file system makes everything durable that was there when it began.
 - What lay there before the recording is durable, and so is the directory itself.
 
 That is the model ``REORDER``. ``ORDERED`` is a cheaper one: whatever happened survives in the order in which it
@@ -144,6 +145,7 @@ class Recorder:
         self._names: dict[Slot, int] = {}
         self._real = {name: getattr(os, name) for name in _PATCHES if hasattr(os, name)}
         self._rename_flags = _durable._rename_flags
+        self._sync_file_system = _durable.sync_file_system
         self._adopt(os.stat(root))
         self._snapshot(root, ROOT_INODE)
         self.trace.names = dict(self._names)
@@ -157,9 +159,11 @@ class Recorder:
         for name in self._real:
             setattr(os, name, getattr(self, f"_{_PATCHES[name]}")(self._real[name]))
         _durable._rename_flags = self._on_rename_flags
+        _durable.sync_file_system = self._on_sync_file_system
         try:
             yield
         finally:
+            _durable.sync_file_system = self._sync_file_system
             _durable._rename_flags = self._rename_flags
             for name, real in self._real.items():
                 setattr(os, name, real)
@@ -311,6 +315,11 @@ class Recorder:
                 self.trace.ops.append(Sync(inode))
 
         return fsync
+
+    def _on_sync_file_system(self, fd: int) -> None:
+        self._sync_file_system(fd)
+        if os.fstat(fd).st_dev == os.stat(self._root).st_dev:
+            self.trace.ops.extend(map(Sync, sorted({ROOT_INODE, *self._names.values()})))
 
     def _rename(self, real: Callable[..., None]) -> Callable[..., None]:
         def rename(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:

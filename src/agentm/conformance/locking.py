@@ -162,7 +162,7 @@ class _InThread:
         self._others = others
         self._work = work
         self._done = threading.Event()
-        self._problem: Exception | None = None
+        self._problem: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def is_done(self, patience: float) -> bool:
@@ -176,7 +176,7 @@ class _InThread:
     def _run(self) -> None:
         try:
             self._others.run(self._work)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._problem = error
         finally:
             self._done.set()

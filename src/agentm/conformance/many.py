@@ -17,8 +17,9 @@ Put = Callable[[Sequence[tuple[Locator, str]]], object]
 
 def write_many(trial: Trial) -> str:
     put: Put = require(trial.backend, WriteMany).write_many
+    trial.put("bystander.md", "untouched\n")
     same("write_many of nothing", put([]), None)
-    same("what lies there after writing nothing", snapshot(trial.backend, trial.scratch), {})
+    same("what lies there then", snapshot(trial.backend, trial.scratch), {"bystander.md": "untouched\n"})
     _lands(trial, put, "one text", {"one.md": "one\n"})
     exact = {f"exact/{n}/text.md": text for n, text in enumerate(EXACT_TEXTS.values())}
     _lands(trial, put, "texts that must come back byte for byte", exact)
@@ -31,13 +32,12 @@ def write_many(trial: Trial) -> str:
 
 
 def _lands(trial: Trial, put: Put, what: str, texts: dict[str, str]) -> None:
-    bystander = trial.put("bystander.md", "untouched\n")
     same(f"write_many of {what}", put([(trial.at(key), text) for key, text in texts.items()]), None)
     for key, text in texts.items():
         same(f"{what}: read of {key!r}", trial.backend.read(trial.at(key)), text)
         if trial.raw is not None:
             same(f"{what}: the store's bytes of {key!r}", trial.raw(trial.at(key)), text.encode())
-    same(f"{what}: read of a bystander", trial.backend.read(bystander), "untouched\n")
+    same(f"{what}: read of a bystander", trial.backend.read(trial.at("bystander.md")), "untouched\n")
 
 
 def _the_last_one_wins(trial: Trial, put: Put) -> None:

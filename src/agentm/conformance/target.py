@@ -26,8 +26,23 @@ def fresh_backends(target: str) -> Iterator[Callable[[], StorageBackend]]:
     """A maker of backends, each with an empty store; all of them are gone when the block ends."""
     build = find(target)
     arguments = _arguments(target, build)
-    with TemporaryDirectory(prefix="agentm-conformance-", ignore_cleanup_errors=True) as home:
+    with TemporaryDirectory(prefix="agentm-conformance-", ignore_cleanup_errors=True) as home, _own_cache(home):
         yield lambda: build(**_places(home, arguments))
+
+
+@contextmanager
+def _own_cache(home: str) -> Iterator[None]:
+    """Have locks that are kept in the user's cache kept here instead, by this process and those that it starts."""
+    name = "XDG_CACHE_HOME"
+    before = os.environ.get(name)
+    os.environ[name] = os.path.join(home, "cache")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def find(target: str) -> Callable[..., StorageBackend]:
