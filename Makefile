@@ -36,11 +36,11 @@ static: $(READY)
 	$(PY) -m mypy
 	$(BIN)/lint-imports --no-cache
 
-crash: $(READY) ## the long crash and contention tests, at full counts
-	$(PY) -m pytest -m lab tests/crash
+crash: $(READY) ## the long crash and race tests, at full counts
+	$(PY) -m pytest -m lab
 
 fuzz: $(READY) ## the property tests, many more examples each
-	$(PY) -m pytest -m hypothesis --hypothesis-profile=fuzz
+	$(PY) -m pytest -m "hypothesis and not lab" --hypothesis-profile=fuzz
 
 bench: $(READY) ## the benchmarks, one table each
 	@for script in bench/*.py; do echo "== $$script"; $(OWN_HOME) $(PY) "$$script" || exit 1; done
