@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from typing import Any
 
 from agentm.backends import _durable
 from agentm.backends.device_local import DeviceLocalBackend
