@@ -253,20 +253,30 @@ def replace(source: str, target: str) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Move, but never onto something: raises FileExistsError."""
+    """Move a file, but never onto something: raises FileExistsError.
+
+    Where the kernel cannot do that in one step, the file is in both places for an instant.
+    """
     if _rename_flags(source, target, 1, 4):
         return
     if WINDOWS:
         _patiently(os.rename, source, target)
         return
-    if os.path.isdir(source):
-        # No link for directories: look, then rename, which still refuses a target that is not empty.
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        os.rename(source, target)
-        return
     os.link(source, target, follow_symlinks=False)
     os.unlink(source)
+
+
+def move_new(source: str, target: str) -> None:
+    """Move a file or a directory to where nothing is: raises FileExistsError.
+
+    Where the kernel cannot do both in one step, the move stays one step, and what appears at the target in the instant
+    after the look is lost: only for callers who keep other writers out.
+    """
+    if _rename_flags(source, target, 1, 4):
+        return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    _patiently(os.rename, source, target)
 
 
 def exchange(first: str, second: str) -> bool:

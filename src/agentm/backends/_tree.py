@@ -167,7 +167,7 @@ class FileTree(StorageBackend):
         if overwrite and os.path.isfile(target) and not os.path.islink(target):
             _durable.replace(source, target)
         else:
-            _durable.rename_new(source, target)
+            _durable.move_new(source, target)
 
     def append(self, locator: Locator, content: str) -> Locator:
         """Costs as much as writing the whole file anew: an append in place can be torn by a crash."""
