@@ -25,17 +25,23 @@ WAYS = ("replace", "in-place", "remove")
 
 
 def fight(directory: str, how: str, seconds: float) -> tuple[set[str], set[str], int]:
-    """A while of rivalry; returns the marks that must be somewhere, those of agentm among them, and the refusals."""
-    with workers(("gather", "vault", directory), ("rival", directory, how)) as (agentm, rival):
-        for worker in (agentm, rival):
+    """Two agentms against one rival for a while: the rival's marks, those that were acknowledged, and the refusals."""
+    sides = [("gather", "vault", directory, "a"), ("gather", "vault", directory, "b"), ("rival", directory, how)]
+    written: set[str] = set()
+    refused = 0
+    with workers(*sides) as (*agentms, rival):
+        for worker in (*agentms, rival):
             worker.hear("ready")
             worker.tell("go")
         threading.Event().wait(seconds)  # how long the fight lasts; nothing waits for it to be over
         rival.tell("stop")
         serials = int(rival.hear("done"))
-        agentm.tell("stop")
-        refused, *written = agentm.hear("done").split()
-    return {f"r{n}" for n in range(1, serials + 1)}, set(written), int(refused)
+        for agentm in agentms:
+            agentm.tell("stop")
+            count, *marks = agentm.hear("done").split()
+            refused += int(count)
+            written.update(marks)
+    return {f"r{n}" for n in range(1, serials + 1)}, written, refused
 
 
 def marks_in(path: str) -> set[str]:

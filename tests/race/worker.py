@@ -182,7 +182,7 @@ def leftovers(directory):
     return [name for name in names if name.startswith(_durable.TEMP_PREFIX) or name.endswith("-journal")]
 
 
-def gather(backend):
+def gather(backend, name):
     """Agentm's side of the rivalry: put a mark of its own to whatever is there, by compare-and-swap."""
     say("ready")
     hear()
@@ -190,7 +190,7 @@ def gather(backend):
     written: list[str] = []
     refused = 0
     while not told_to_stop():
-        mark = f" a{len(written) + refused} "
+        mark = f" {name}{len(written) + refused} "
         try:
             old = backend.read_versioned(Locator("a/note"))
             content, version = old.content, old.version
