@@ -189,7 +189,7 @@ class Directories:
     """The directories of one tree, made and flushed when they are first needed.
 
     That a directory is there does not mean that it survives a crash: whoever made it may have died before flushing
-    it. So the way down to it is flushed once by us, and again if another directory stands there by then, which its inode
+    it. So the way down to it is flushed once by us, and again if another directory stands there by then, as its inode
     number tells (unless the file system gave the new one the old one's number).
     """
 
