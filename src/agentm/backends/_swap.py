@@ -71,9 +71,14 @@ class Swap:
         self._judge(ours)
 
     def accept(self) -> None:
-        """Let go of what was displaced. A crash before this leaves it to the next start."""
-        with suppress(OSError):
-            _durable.unlink(self.aside)
+        """Let go of what was displaced, or keep it if somebody wrote to it after all.
+
+        A crash before this leaves it to the next start.
+        """
+        if self.base is not None:
+            with suppress(OSError):
+                if not self._dropped(self.base):
+                    keep(self.aside, self.path)
 
     def _create(self, temp: _durable.Temp) -> None:
         try:
