@@ -197,15 +197,27 @@ class Directories:
         self._top = top
         self._flushed: dict[str, int] = {}
 
-    def ensure(self, path: str) -> None:
-        """Make sure that a directory below the top is there and survives."""
+    @contextmanager
+    def ensured(self, path: str) -> Iterator[None]:
+        """Make sure that a directory is there and survives; after an error in the block, what was made is gone again."""
+        made = self.ensure(path)
+        try:
+            yield
+        except BaseException:
+            _unmake(made)
+            for directory in made:
+                self._flushed.pop(directory, None)  # its inode number may come again
+            raise
+
+    def ensure(self, path: str) -> list[str]:
+        """Make sure that a directory below the top is there and survives; says which ones had to be made."""
         if self._known(path):
-            return
+            return []
         chain = []
         while len(path) > len(self._top):
             chain.append(path)
             path = os.path.dirname(path)
-        _make([path for path in reversed(chain) if not self._known(path)], self._flush_entry)
+        return _make([path for path in reversed(chain) if not self._known(path)], self._flush_entry)
 
     def _known(self, path: str) -> bool:
         try:
@@ -218,7 +230,7 @@ class Directories:
         self._flushed[path] = os.stat(path).st_ino
 
 
-def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> None:
+def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> list[str]:
     """Make directories from the top down; after an error those that were made are gone again."""
     made: list[str] = []
     try:
@@ -230,10 +242,15 @@ def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             flush(os.path.dirname(path), path)
     except BaseException:
-        for path in reversed(made):
-            with suppress(OSError):
-                os.rmdir(path)
+        _unmake(made)
         raise
+    return made
+
+
+def _unmake(made: list[str]) -> None:
+    for path in reversed(made):
+        with suppress(OSError):
+            os.rmdir(path)
 
 
 def write_file(path: str, data: bytes) -> None:

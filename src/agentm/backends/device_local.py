@@ -56,8 +56,7 @@ class DeviceLocalBackend(FileTree):
     def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            self._directories.ensure(parent)
-            with lock_directory(self.root):
+            with self._directories.ensured(parent), lock_directory(self.root):
                 if if_version is not None:
                     self._expect(if_version, content(path))
                 temp.settle()

@@ -82,11 +82,11 @@ class VaultBackend(FileTree):
         swap = Swap(self.root, temp_dir, path, base, data)
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            self._directories.ensure(parent)
-            if not held.ours():
-                raise lost()
-            temp.settle()
-            swap.put(temp, held.ours)
+            with self._directories.ensured(parent):
+                if not held.ours():
+                    raise lost()
+                temp.settle()
+                swap.put(temp, held.ours)
         with _durable.settling():
             _durable.sync_dir(parent)
         swap.accept()
