@@ -13,7 +13,7 @@ from agentm.backends.sqlite import SqliteBackend
 from agentm.backends.vault import VaultBackend
 from agentm.config import CONFIG_NAME
 from agentm.errors import BackendLoadError, CapabilityMismatchError, StorageSelectionError
-from agentm.seam import BackendRegistry, Capabilities
+from agentm.seam import BackendRegistry, Capabilities, protocol_of
 from agentm.selection import choose_protocol, select_backend, storage_preview
 from tests.snapshot import snapshot
 
@@ -216,7 +216,7 @@ def test_a_new_vault_is_made_in_a_folder_that_is_there(home, tmp_path, monkeypat
     assert storage_preview().status == "ok"
     assert not os.path.exists(os.path.join(home, "Notes"))
     vault = select_backend(vault_lock_root=tmp_path / "locks")
-    assert (vault.protocol, os.listdir(home)) == ("vault", ["Notes"])
+    assert (protocol_of(vault), os.listdir(home)) == ("vault", ["Notes"])
 
 
 @pytest.mark.spec("SEAM-22")

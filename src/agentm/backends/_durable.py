@@ -199,7 +199,7 @@ class Directories:
 
     @contextmanager
     def ensured(self, path: str) -> Iterator[None]:
-        """Make sure that a directory is there and survives; after an error in the block, what was made is gone again."""
+        """Make sure that a directory is there and survives; after an error in the block, what was made goes."""
         made = self.ensure(path)
         try:
             yield

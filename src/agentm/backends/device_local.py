@@ -48,8 +48,9 @@ class DeviceLocalBackend(FileTree):
             if error.errno != errno.EXDEV:
                 raise
             # Another file system is mounted below the root: there the temporary must lie beside its target.
-            _durable.sweep(parent)
-            self._place(parent, path, parent, data, if_version)
+            with self._directories.ensured(parent):
+                _durable.sweep(parent)
+                self._place(parent, path, parent, data, if_version)
         with _durable.settling():
             _durable.sync_dir(parent)
 

@@ -74,8 +74,9 @@ class VaultBackend(FileTree):
                 if error.errno != errno.EXDEV:
                     raise
                 # Another file system is mounted below the root: there the temporary must lie beside its target.
-                recover(self.root, os.path.dirname(path))
-                self._put(held, os.path.dirname(path), path, base, data)
+                with self._directories.ensured(os.path.dirname(path)):
+                    recover(self.root, os.path.dirname(path))
+                    self._put(held, os.path.dirname(path), path, base, data)
 
     def _put(self, held: Held, temp_dir: str, path: str, base: bytes | None, data: bytes) -> None:
         parent = os.path.dirname(path)
