@@ -9,6 +9,9 @@ LOCK   := requirements-dev.lock
 UV     := uv==0.13.7
 PIP    := $(PY) -m pip --disable-pip-version-check --quiet
 
+# The long targets have tests that rightly take minutes; the limit per test is there for those that hang.
+LONG := -o faulthandler_timeout=3600
+
 # What runs as a demonstration or a measurement gets a home of its own, never the user's.
 RUN_HOME := $(CURDIR)/.run
 OWN_HOME := env -u AGENTM_INSTALL_PREFIX -u MEMORY_VAULT_PATH -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$(RUN_HOME)"
@@ -36,11 +39,11 @@ static: $(READY)
 	$(PY) -m mypy
 	$(BIN)/lint-imports --no-cache
 
-crash: $(READY) ## the long crash and contention tests, at full counts
-	$(PY) -m pytest -m lab tests/crash
+crash: $(READY) ## the long crash and race tests, at full counts
+	$(PY) -m pytest $(LONG) -m lab
 
 fuzz: $(READY) ## the property tests, many more examples each
-	$(PY) -m pytest -m hypothesis --hypothesis-profile=fuzz
+	$(PY) -m pytest $(LONG) -m "hypothesis and not lab" --hypothesis-profile=fuzz
 
 bench: $(READY) ## the benchmarks, one table each
 	@for script in bench/*.py; do echo "== $$script"; $(OWN_HOME) $(PY) "$$script" || exit 1; done

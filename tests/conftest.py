@@ -10,7 +10,7 @@ from hypothesis import settings
 
 # Timing limits per example say more about the machine than about the code.
 settings.register_profile("house", deadline=None)
-settings.register_profile("fuzz", deadline=None, max_examples=5_000)
+settings.register_profile("fuzz", deadline=None, max_examples=1_000)
 settings.load_profile("house")
 
 _ELSEWHERE = ("AGENTM_INSTALL_PREFIX", "MEMORY_VAULT_PATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")

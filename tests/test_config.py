@@ -178,7 +178,7 @@ def test_a_path_that_is_not_utf_8_comes_back(tmp_path):
     assert os.fsencode(config.get_value(config.VAULT_PATH, tmp_path)) == folder
 
 
-def test_a_vault_path_is_made_absolute_and_must_be_there(home, tmp_path, monkeypatch):
+def test_a_vault_path_is_made_absolute_and_its_parent_must_be_there(home, tmp_path, monkeypatch):
     os.mkdir(os.path.join(home, "Notes"))
     written = config.set_values({config.VAULT_PATH: "~/Notes"}, tmp_path)
     assert written == {config.VAULT_PATH: os.path.join(home, "Notes")}
@@ -186,7 +186,7 @@ def test_a_vault_path_is_made_absolute_and_must_be_there(home, tmp_path, monkeyp
     assert config.check_value(config.LEGACY_VAULT_PATH, "Notes") == os.path.join(home, "Notes")
     before = snapshot(str(tmp_path)), snapshot(home)
     with pytest.raises(ConfigError, match="mkdir -p") as caught:
-        config.set_values({config.VAULT_PATH: "~/Nots", "storage.backend": "vault"}, tmp_path)
+        config.set_values({config.VAULT_PATH: "~/Nots/Mine", "storage.backend": "vault"}, tmp_path)
     assert caught.value.code == "vault_path_missing"
     assert (snapshot(str(tmp_path)), snapshot(home)) == before
 

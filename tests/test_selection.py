@@ -13,7 +13,7 @@ from agentm.backends.sqlite import SqliteBackend
 from agentm.backends.vault import VaultBackend
 from agentm.config import CONFIG_NAME
 from agentm.errors import BackendLoadError, CapabilityMismatchError, StorageSelectionError
-from agentm.seam import BackendRegistry, Capabilities
+from agentm.seam import BackendRegistry, Capabilities, protocol_of
 from agentm.selection import choose_protocol, select_backend, storage_preview
 from tests.snapshot import snapshot
 
@@ -211,11 +211,21 @@ def test_a_vault_without_a_path_is_refused(configure, home, config):
 
 
 @pytest.mark.spec("SEAM-22")
+def test_a_new_vault_is_made_in_a_folder_that_is_there(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMORY_VAULT_PATH", os.path.join(home, "Notes"))
+    assert storage_preview().status == "ok"
+    assert not os.path.exists(os.path.join(home, "Notes"))
+    vault = select_backend(vault_lock_root=tmp_path / "locks")
+    assert (protocol_of(vault), os.listdir(home)) == ("vault", ["Notes"])
+
+
+@pytest.mark.spec("SEAM-22")
 @pytest.mark.parametrize("where", ["config", "variable"])
 @pytest.mark.parametrize("what", ["nothing", "file"])
-def test_a_vault_that_is_not_there_is_refused_and_not_made(configure, home, monkeypatch, where, what):
-    path = os.path.join(home, "Nots")
+def test_a_vault_without_even_a_parent_is_refused_and_not_made(configure, home, monkeypatch, where, what):
+    path = os.path.join(home, "Nots", "Mine")
     if what == "file":
+        os.mkdir(os.path.dirname(path))
         with open(path, "w"):
             pass
     if where == "config":

@@ -100,13 +100,21 @@ def check_value(key: str, value: str) -> str:
         raise ConfigError(f"the value of {key} is empty; to remove the key type: agentm config unset {key}.")
     if key in _PATH_KEYS:
         value = expand_path(value)
-    if key in _FOLDER_KEYS and not os.path.isdir(value):
+    if key in _FOLDER_KEYS and not could_be_folder(value):
         raise ConfigError(
-            f"there is no folder {value!r}, and none is made for a path that may be mistyped; "
+            f"{value!r} is not a folder, nor is its parent, so the path may be mistyped or its drive not mounted; "
             f"check it, or first type: mkdir -p {_quoted(value)}.",
             code="vault_path_missing",
         )
     return str(_modern(key, value))
+
+
+def could_be_folder(path: str) -> bool:
+    """Whether a folder is there, or one could be made in a folder that is.
+
+    Making more than one would turn a mistyped path, or a drive that is not mounted, into an empty memory.
+    """
+    return os.path.isdir(path) or (not os.path.lexists(path) and os.path.isdir(os.path.dirname(path)))
 
 
 def nearest_key(key: str) -> str | None:

@@ -208,7 +208,7 @@ def _vault_path(choice: _Choice) -> str:
     for key in keys:
         value = choice.config.get(key)
         if value:
-            return _existing_vault(_absolute(key, value), key)
+            return _possible_vault(_absolute(key, value), key)
     if not variable:
         raise StorageSelectionError(
             "storage backend 'vault' is selected but no vault path is set; "
@@ -216,14 +216,13 @@ def _vault_path(choice: _Choice) -> str:
             code="vault_path_missing",
             backend="vault",
         )
-    return _existing_vault(_expand(variable), f"${VAULT_ENV}")
+    return _possible_vault(_expand(variable), f"${VAULT_ENV}")
 
 
-def _existing_vault(path: str, source: str) -> str:
-    if not os.path.isdir(path):
-        # Making it would turn a mistyped path, or a drive that is not mounted, into an empty memory.
+def _possible_vault(path: str, source: str) -> str:
+    if not settings.could_be_folder(path):
         raise StorageSelectionError(
-            f"the vault {shown(path)!r} (from {source}) is not a folder that is there; "
+            f"the vault {shown(path)!r} (from {source}) is not a folder, nor is its parent; "
             "mount or create it, or name another with: agentm config --vault-path DIR.",
             code="vault_path_missing",
             backend="vault",

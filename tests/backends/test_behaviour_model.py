@@ -157,7 +157,8 @@ def test_a_store_does_what_the_reference_does(protocol: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis  # so that `make fuzz` runs it, with its own number of examples
 @pytest.mark.spec("SEAM-06", "SEAM-09", "SEAM-17")
 @pytest.mark.parametrize("protocol", ["device-local", "vault", "sqlite"])
 def test_a_store_does_what_the_reference_does_for_long(protocol: str) -> None:
-    compare(protocol, examples=150, steps=50)
+    compare(protocol, examples=max(150, settings().max_examples), steps=50)

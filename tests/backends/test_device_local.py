@@ -213,3 +213,19 @@ def test_a_store_where_only_writable_files_can_be_locked_works_too(
     assert refused
     assert backend.read(place) == "two"
     assert backend.list(Locator()) == [place]
+
+
+@pytest.mark.spec("SEAM-06")
+def test_a_write_that_fails_leaves_no_folders_behind(
+    backend: DeviceLocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(source: str, target: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", replace)
+        with pytest.raises(StoreError, match="device reported an error"):
+            backend.write(Locator("new/deep/a.md"), "x")
+    assert os.listdir(backend.root) == []
+    backend.write(Locator("new/deep/a.md"), "x")
+    assert backend.read(Locator("new/deep/a.md")) == "x"

@@ -74,12 +74,12 @@ def test_a_vault_path_is_made_absolute_and_chooses_the_vault(capsys, stored, hom
     assert main(["config", "--vault-path", "~/Notes", "--storage-backend", "vault"]) == 0
 
 
-def test_a_vault_path_that_is_not_there_is_refused_with_what_to_type(capsys, home):
+def test_a_vault_path_without_a_parent_is_refused_with_what_to_type(capsys, home):
     before = snapshot(home)
-    assert main(["config", "--vault-path", os.path.join(home, "My Nots")]) == 1
+    assert main(["config", "--vault-path", os.path.join(home, "My Nots", "Mine")]) == 1
     err = capsys.readouterr().err
     assert err.startswith("agentm: vault_path_missing: ")
-    assert f"mkdir -p '{home}/My Nots'" in err
+    assert f"mkdir -p '{home}/My Nots/Mine'" in err
     assert snapshot(home) == before
 
 

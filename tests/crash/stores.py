@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentm.backends import _durable
 from agentm.backends.device_local import DeviceLocalBackend
 from agentm.backends.memory import MemoryBackend
 from agentm.backends.vault import VaultBackend
 from agentm.conformance.crashsim import CrashState, Recorder, Survey, Trace, record, scratch, survey
-from agentm.seam import ROOT, Locator, StorageBackend
+from agentm.seam import ABSENT, ROOT, Locator, StorageBackend
 
 Step = tuple[str, ...]
 """A verb and its arguments: ("write", "a/b", "text")."""
@@ -39,19 +40,18 @@ Opener = Callable[[str, str], StorageBackend]
 STORES: dict[str, Opener] = {"device-local": open_device_local, "vault": open_vault}
 
 
-def perform(backend: StorageBackend, step: Step) -> None:
+def perform(backend: Any, step: Step) -> None:
     verb, *arguments = step
-    places = {"rename": 2}.get(verb, 1)
-    values = [Locator(argument) for argument in arguments[:places]] + list(arguments[places:])
+    place, rest = Locator(arguments[0]), arguments[1:]
     if verb == "swap":
-        version = backend.read_versioned(values[0]).version if backend.exists(values[0]) else "absent"
-        backend.write_versioned(*values, if_version=version)
+        version = backend.read_versioned(place).version if backend.exists(place) else ABSENT
+        backend.write_versioned(place, *rest, if_version=version)
     elif verb == "remove_version":
-        backend.remove(values[0], if_version=backend.read_versioned(values[0]).version)
-    elif verb == "replace":
-        backend.rename(Locator(arguments[0]), Locator(arguments[1]), overwrite=True)
+        backend.remove(place, if_version=backend.read_versioned(place).version)
+    elif verb in ("rename", "replace"):
+        backend.rename(place, Locator(rest[0]), overwrite=verb == "replace")
     else:
-        getattr(backend, verb)(*values)
+        getattr(backend, verb)(place, *rest)
 
 
 def seen_through(backend: StorageBackend) -> Tree:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agentm.backends import _durable
-from agentm.conformance.crashsim import CrashState, Recorder, record, scratch, survey
+from agentm.conformance.crashsim import CrashState, Mark, Recorder, Trace, record, scratch, states, survey
+from agentm.conformance.crashsim_states import Relink
 from agentm.errors import AgentmError, ConcurrentModificationError
 from agentm.seam import Locator, StorageBackend
 from tests.crash.stores import (
@@ -127,6 +128,14 @@ def test_mkdir_promises_a_directory_that_another_program_made(store: str) -> Non
     assert not found.failures, found.failures[0]
 
 
+@pytest.mark.parametrize("name", [*VERBS, *SEQUENCES])
+def test_a_vault_on_a_file_system_without_exchange_is_whole_too(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(_durable, "_rename_flags", lambda *_: False)
+    before, steps = {**VERBS, **SEQUENCES}[name]
+    found = check(open_vault, before, steps)
+    assert not found.failures, found.failures[0]
+
+
 # Bugs planted on purpose: each must be seen.
 
 
@@ -190,14 +199,14 @@ def rival_writes(path: str, text: str) -> None:
     _durable.sync_dir(os.path.dirname(path))
 
 
-@pytest.mark.parametrize(
-    "step", [("swap", "a/note", "ours"), ("write", "a/note", "ours"), ("remove_version", "a/note")]
-)
-def test_a_rivals_text_survives_a_crash_during_our_refusal(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
+REFUSED: list[Step] = [("swap", "a/note", "ours"), ("write", "a/note", "ours"), ("remove_version", "a/note")]
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, step: Step, locks: str) -> Trace:
+    """A step that is refused because a rival was there first; marks say when its text was safe, and when we gave up."""
     mover = "rename_new" if step[0] == "remove_version" else "exchange"
     real = getattr(_durable, mover)
-
-    with scratch() as root, scratch() as locks:
+    with scratch() as root:
         backend = open_vault(root, locks)
         perform(backend, OLD)
 
@@ -213,7 +222,12 @@ def test_a_rivals_text_survives_a_crash_during_our_refusal(monkeypatch: pytest.M
                 perform(backend, step)
             recorder.mark("refused")
 
-        trace = record(root, action)
+        return record(root, action)
+
+
+@pytest.mark.parametrize("step", REFUSED)
+def test_a_rivals_text_survives_a_crash_during_our_refusal(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
+    with scratch() as locks:
 
         def verify(directory: str, state: CrashState) -> None:
             backend = open_vault(directory, locks)
@@ -226,10 +240,33 @@ def test_a_rivals_text_survives_a_crash_during_our_refusal(monkeypatch: pytest.M
             assert not [name for name in os.listdir(directory) if name.startswith(OURS)]
             perform(backend, ("write", "a/note", "next"))
 
+        trace = refusal(monkeypatch, step, locks)
         found = survey(trace, verify)
     assert not found.failures, found.failures[0]
-    assert any(mark.label == "rival" for mark in trace.ops if hasattr(mark, "label"))
     assert found.counts.complete
+    assert [op.label for op in trace.ops if isinstance(op, Mark)] == ["rival", "refused"]
+
+
+@pytest.mark.parametrize("step", REFUSED)
+def test_a_crash_while_clearing_up_after_a_crash_loses_nothing(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
+    """The start after a crash moves a rival's text into a copy, and may be cut short itself."""
+    moved = 0
+
+    with scratch() as locks, scratch() as directory:
+
+        def verify(again: str, _: CrashState) -> None:
+            open_vault(again, locks)
+            assert "the rival's text" in seen_plainly(again).files.values()
+            assert not [name for name in os.listdir(again) if name.startswith(OURS)]
+
+        for state in states(refusal(monkeypatch, step, locks)):
+            if state.marks:
+                state.materialise(directory)
+                trace = record(directory, lambda _: open_vault(directory, locks))
+                found = survey(trace, verify)
+                assert not found.failures, f"after {state}:\n{found.failures[0]}"
+                moved += any(isinstance(op, Relink) and op.kind == "rename" for op in trace.ops)
+    assert moved, "no crash left a rival's text to be moved"
 
 
 # At random, in the lab: long sequences of legal steps.
@@ -272,15 +309,15 @@ def test_random_sequences(store: str, seed: int) -> None:
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("model", ["reorder", "ordered"])
 def test_many_random_sequences(store: str, model: str) -> None:
-    possible = states = 0
+    possible = seen = 0
     for seed in range(100, 400):
         before, steps = random_steps(seed, 18)
         found = check(STORES[store], before, steps, model=model, limit=1_000)
         assert not found.failures, f"seed {seed}: {steps}\n{found.failures[0]}"
         possible += found.counts.possible
-        states += found.counts.distinct
-    print(f"{store}, {model}: {states} distinct states looked at, of {possible} possible")
-    assert states > 15_000
+        seen += found.counts.distinct
+    print(f"{store}, {model}: {seen} distinct states looked at, of {possible} possible")
+    assert seen > 15_000
 
 
 def test_the_store_under_test_is_the_real_one() -> None:

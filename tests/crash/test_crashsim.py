@@ -386,6 +386,12 @@ def brute_force(trace: Trace) -> set[object]:
     return found
 
 
+def relink(trace: Trace, at: int) -> Relink:
+    op = trace.ops[at]
+    assert isinstance(op, Relink)
+    return op
+
+
 def follows(earlier: Relink, later: Relink) -> bool:
     same_name = {slot for slot, _ in earlier.changes} & {slot for slot, _ in later.changes}
     empties = later.kind == "rmdir" and {slot[0] for slot, _ in earlier.changes} & later.inodes
@@ -400,18 +406,19 @@ def lies_in(earlier: Relink, later: Relink) -> bool:
 def must_survive(trace: Trace, moves: list[int], point: int) -> set[int]:
     forced: set[int] = set()
     for at in reversed(moves):
-        op = trace.ops[at]
-        assert isinstance(op, Relink)
+        op = relink(trace, at)
         flushed = {later.inode for later in trace.ops[at:point] if isinstance(later, Sync)}
-        if flushed & {slot[0] for slot, _ in op.changes} or any(follows(op, trace.ops[n]) for n in forced if n > at):
+        touched = {slot[0] for slot, _ in op.changes}
+        if flushed & touched or any(follows(op, relink(trace, n)) for n in forced if n > at):
             forced.add(at)
     return forced
 
 
 def legal(trace: Trace, moves: list[int], kept: set[int], forced: set[int]) -> bool:
     for at in moves:
-        earlier = [(n, trace.ops[n]) for n in moves if n < at]
-        needs = {n for n, op in earlier if follows(op, trace.ops[at]) or lies_in(op, trace.ops[at])}
+        op = relink(trace, at)
+        earlier = [(n, relink(trace, n)) for n in moves if n < at]
+        needs = {n for n, before in earlier if follows(before, op) or lies_in(before, op)}
         if at in kept and not needs <= kept:
             return False
         if at in forced and at not in kept and needs <= kept:
@@ -422,8 +429,7 @@ def legal(trace: Trace, moves: list[int], kept: set[int], forced: set[int]) -> b
 def trees(trace: Trace, kept: tuple[int, ...], point: int) -> set[object]:
     names = dict(trace.names)
     for at in kept:
-        op = trace.ops[at]
-        assert isinstance(op, Relink)
+        op = relink(trace, at)
         names.update({slot: inode for slot, inode in op.changes if inode is not None})
         for slot, inode in op.changes:
             if inode is None:

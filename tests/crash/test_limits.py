@@ -130,7 +130,7 @@ def test_no_more_inodes(tmp_path_factory: pytest.TempPathFactory, store: str) ->
 
 
 def use_up_names(root: str) -> list[str]:
-    taken = []
+    taken: list[str] = []
     for n in range(100):
         try:
             os.close(os.open(f"{root}/taken-{n}", os.O_CREAT | os.O_WRONLY))

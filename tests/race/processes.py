@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import agentm
 from agentm.conformance.crashsim import scratch
-from agentm.seam import Locator, StorageBackend
+from agentm.seam import Locator
 from tests.race.worker import open_store
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
@@ -110,7 +111,7 @@ def place() -> Iterator[str]:
         yield directory
 
 
-def store_with_note(store: str, directory: str, text: str = "old") -> StorageBackend:
+def store_with_note(store: str, directory: str, text: str = "old") -> Any:
     backend = open_store(store, directory)
     backend.write(Locator("a/note"), text)
     return backend

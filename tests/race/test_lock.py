@@ -98,7 +98,7 @@ def test_a_lock_file_that_others_touch_still_excludes(what: str) -> None:
             held(holder).tell(MEDDLING[what])
             holder.hear("did")
             # Whoever only asks is told that somebody holds it.
-            assert backend._mutex.try_hold() is None  # type: ignore[attr-defined]
+            assert backend._mutex.try_hold() is None
             holder.tell("go")
             assert holder.hear_line() == "written"
         assert note(directory) == "old A"
@@ -172,9 +172,10 @@ def test_a_start_leaves_the_temporaries_of_the_living_alone(store: str) -> None:
 
 def killed(store: str, times: int) -> None:
     with place() as directory, workers(("dies", store, directory, str(times))) as [loop]:
-        struck = int(loop.hear("done", within=900))
-    print(f"{store}: {struck} of {times} kills in the middle of a write")
-    assert struck > times // 10
+        struck, kills = map(int, loop.hear("done", within=900).split())
+    print(f"{store}: {struck} of {kills} kills in the middle of a write")
+    assert kills >= times
+    assert struck >= times // 10
 
 
 @pytest.mark.slow

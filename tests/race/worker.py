@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from agentm.backends import _durable
@@ -133,9 +134,10 @@ def write_once(backend, text):
 
 def dies(store, directory, times):
     """Kill a writer at an unforeseeable moment of a write, many times; after each death the store must be whole."""
-    chance = random.Random(int(times))
-    struck = 0
-    for _ in range(int(times)):
+    chance, wanted = random.Random(int(times)), int(times)
+    kills = struck = 0
+    while kills < wanted or (struck < wanted // 10 and kills < 20 * wanted):
+        kills += 1
         inlet, outlet = os.pipe()
         child = os.fork()
         if not child:
@@ -153,7 +155,7 @@ def dies(store, directory, times):
         os.close(inlet)
         struck += bool(leftovers(directory))
         check_after_death(open_store(store, directory), directory, acknowledged)
-    say("done", struck)
+    say("done", struck, kills)
 
 
 def write_for_ever(backend, outlet):
@@ -180,14 +182,15 @@ def leftovers(directory):
     return [name for name in names if name.startswith(_durable.TEMP_PREFIX) or name.endswith("-journal")]
 
 
-def gather(backend):
+def gather(backend, name):
     """Agentm's side of the rivalry: put a mark of its own to whatever is there, by compare-and-swap."""
     say("ready")
     hear()
     os.set_blocking(0, False)
-    written, refused = [], 0
+    written: list[str] = []
+    refused = 0
     while not told_to_stop():
-        mark = f" a{len(written) + refused} "
+        mark = f" {name}{len(written) + refused} "
         try:
             old = backend.read_versioned(Locator("a/note"))
             content, version = old.content, old.version
@@ -269,7 +272,7 @@ def by_removing_first(path, spare, data):
 
 WAYS = {"replace": by_replacing, "in-place": by_writing_in_place, "remove": by_removing_first}
 
-ROLES = {
+ROLES: dict[str, Callable[..., None]] = {
     "count": count,
     "fill": fill,
     "stop": stop,
@@ -278,12 +281,12 @@ ROLES = {
     "write-once": write_once,
     "gather": gather,
 }
-ALONE = {"rival": rival, "dies": dies}
+ALONE: dict[str, Callable[..., None]] = {"rival": rival, "dies": dies}
 
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
-    if role in ALONE:
-        ALONE[role](*arguments)
-    else:
+    if role in ROLES:
         store, directory, *rest = arguments
         ROLES[role](open_store(store, directory), *rest)
+    else:
+        ALONE[role](*arguments)

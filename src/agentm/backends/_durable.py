@@ -205,26 +205,39 @@ class Directories:
     """The directories of one tree, made and flushed when they are first needed.
 
     That a directory is there does not mean that it survives a crash: whoever made it may have died before flushing
-    it. So the way down to it is flushed once by us, and again if another directory stands there by then.
+    it. So the way down to it is flushed once by us, and again if another directory stands there by then, as its inode
+    number tells (unless the file system gave the new one the old one's number).
     """
 
     def __init__(self, top: str) -> None:
         self._top = top
         self._flushed: dict[str, int] = {}
 
-    def ensure(self, path: str, *, flush: bool = True) -> None:
-        """Make sure that a directory below the top is there and survives.
+    @contextmanager
+    def ensured(self, path: str) -> Iterator[None]:
+        """Make sure that a directory is there and survives; after an error in the block, what was made goes."""
+        made = self.ensure(path)
+        try:
+            yield
+        except BaseException:
+            _unmake(made)
+            for directory in made:
+                self._flushed.pop(directory, None)  # its inode number may come again
+            raise
+
+    def ensure(self, path: str, *, flush: bool = True) -> list[str]:
+        """Make sure that a directory below the top is there and survives; says which ones had to be made.
 
         Without ``flush`` somebody else flushes it, together with others, and only then may `ensure` know it.
         """
         if self._known(path):
-            return
+            return []
         chain = []
         while len(path) > len(self._top):
             chain.append(path)
             path = os.path.dirname(path)
         missing = [path for path in reversed(chain) if not self._known(path)]
-        _make(missing, self._flush_entry if flush else lambda parent, path: None)
+        return _make(missing, self._flush_entry if flush else lambda parent, path: None)
 
     def _known(self, path: str) -> bool:
         try:
@@ -237,7 +250,7 @@ class Directories:
         self._flushed[path] = os.stat(path).st_ino
 
 
-def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> None:
+def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> list[str]:
     """Make directories from the top down; after an error those that were made are gone again."""
     made: list[str] = []
     try:
@@ -249,10 +262,15 @@ def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             flush(os.path.dirname(path), path)
     except BaseException:
-        for path in reversed(made):
-            with suppress(OSError):
-                os.rmdir(path)
+        _unmake(made)
         raise
+    return made
+
+
+def _unmake(made: list[str]) -> None:
+    for path in reversed(made):
+        with suppress(OSError):
+            os.rmdir(path)
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -273,20 +291,30 @@ def replace(source: str, target: str) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Move, but never onto something: raises FileExistsError."""
+    """Move a file, but never onto something: raises FileExistsError.
+
+    Where the kernel cannot do that in one step, the file is in both places for an instant.
+    """
     if _rename_flags(source, target, 1, 4):
         return
     if WINDOWS:
         _patiently(os.rename, source, target)
         return
-    if os.path.isdir(source):
-        # No link for directories: look, then rename, which still refuses a target that is not empty.
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        os.rename(source, target)
-        return
     os.link(source, target, follow_symlinks=False)
     os.unlink(source)
+
+
+def move_new(source: str, target: str) -> None:
+    """Move a file or a directory to where nothing is: raises FileExistsError.
+
+    Where the kernel cannot do both in one step, the move stays one step, and what appears at the target in the instant
+    after the look is lost: only for callers who keep other writers out.
+    """
+    if _rename_flags(source, target, 1, 4):
+        return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    _patiently(os.rename, source, target)
 
 
 def exchange(first: str, second: str) -> bool:

@@ -71,9 +71,14 @@ class Swap:
         self._judge(ours)
 
     def accept(self) -> None:
-        """Let go of what was displaced. A crash before this leaves it to the next start."""
-        with suppress(OSError):
-            _durable.unlink(self.aside)
+        """Let go of what was displaced, or keep it if somebody wrote to it after all.
+
+        A crash before this leaves it to the next start.
+        """
+        if self.base is not None:
+            with suppress(OSError):
+                if not self._dropped(self.base):
+                    keep(self.aside, self.path)
 
     def _create(self, temp: _durable.Temp) -> None:
         try:
@@ -124,20 +129,28 @@ class Swap:
         except FileNotFoundError:
             keep(self.aside, self.path)  # what we put there is gone already
             return
-        self._drop_if(self.data)
+        if self._dropped(self.data):
+            return
+        # Somebody has replaced ours by now, or is about to: theirs is the later text, and goes back into its place.
+        with suppress(FileNotFoundError):
+            _durable.exchange(self.aside, self.path)
+        if not self._dropped(self.base):
+            keep(self.aside, self.path)
 
     def _go_back_from_one_place(self) -> None:
         if self.data is None:
             keep(self.aside, self.path)
-        else:
-            _durable.rename_new(self.path, self.aside)
-            self._drop_if(self.data)
-
-    def _drop_if(self, worthless: bytes) -> None:
-        if read_bytes(self.aside, NOFOLLOW) == worthless:
-            _durable.unlink(self.aside)
-        else:
+            return
+        _durable.rename_new(self.path, self.aside)
+        if not self._dropped(self.data):
             keep(self.aside, self.path)
+
+    def _dropped(self, worthless: bytes) -> bool:
+        """Remove what lies aside if it is worthless, and nobody is about to make something of it."""
+        if _durable.being_written(self.aside) or read_bytes(self.aside, NOFOLLOW) != worthless:
+            return False
+        _durable.unlink(self.aside)
+        return True
 
     def _clash(self) -> ConcurrentModificationError:
         return ConcurrentModificationError(
@@ -169,7 +182,7 @@ def recover(root: str, directory: str) -> None:
             continue
         with suppress(OSError):
             fields = os.path.basename(aside)[len(_durable.TEMP_PREFIX) : -len(_SUFFIX)].split(".")
-            if _digest(read_bytes(aside, NOFOLLOW)) in fields[1:3]:
+            if not _durable.being_written(aside) and _digest(read_bytes(aside, NOFOLLOW)) in fields[1:3]:
                 _durable.unlink(aside)
             else:
                 path = os.path.join(root, _key_of(fields))

@@ -166,8 +166,8 @@ class FileTree(StorageBackend):
             is_dir = stat.S_ISDIR(os.lstat(from_path).st_mode)
             if is_dir and target.key.startswith(f"{source.key}/"):
                 raise _refusals.into_itself(backend=self.protocol, source=source)
-            with self._reporting("rename", target):
-                self._directories.ensure(os.path.dirname(to_path) if target.key else self.root)
+            parent = os.path.dirname(to_path) if target.key else self.root
+            with self._reporting("rename", target), self._directories.ensured(parent):
                 if not ours():
                     raise lost()
                 self._move(from_path, to_path, overwrite and not is_dir)
@@ -180,7 +180,7 @@ class FileTree(StorageBackend):
         if overwrite and os.path.isfile(target) and not os.path.islink(target):
             _durable.replace(source, target)
         else:
-            _durable.rename_new(source, target)
+            _durable.move_new(source, target)
 
     def append(self, locator: Locator, content: str) -> Locator:
         """Costs as much as writing the whole file anew: an append in place can be torn by a crash."""

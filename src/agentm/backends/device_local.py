@@ -63,16 +63,16 @@ class DeviceLocalBackend(FileTree):
             if error.errno != errno.EXDEV:
                 raise
             # Another file system is mounted below the root: there the temporary must lie beside its target.
-            _durable.sweep(parent)
-            self._place(parent, path, parent, data, if_version)
+            with self._directories.ensured(parent):
+                _durable.sweep(parent)
+                self._place(parent, path, parent, data, if_version)
         with _durable.settling():
             _durable.sync_dir(parent)
 
     def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            self._directories.ensure(parent)
-            with lock_directory(self.root):
+            with self._directories.ensured(parent), lock_directory(self.root):
                 if if_version is not None:
                     self._expect(if_version, content(path))
                 _put(temp, path)

@@ -84,16 +84,17 @@ class VaultBackend(FileTree):
                 if error.errno != errno.EXDEV:
                     raise
                 # Another file system is mounted below the root: there the temporary must lie beside its target.
-                recover(self.root, os.path.dirname(path))
-                self._put(held, os.path.dirname(path), path, base, data)
+                with self._directories.ensured(os.path.dirname(path)):
+                    recover(self.root, os.path.dirname(path))
+                    self._put(held, os.path.dirname(path), path, base, data)
 
     def _put(self, held: Held, temp_dir: str, path: str, base: bytes | None, data: bytes) -> None:
         parent = os.path.dirname(path)
         swap = Swap(self.root, temp_dir, path, base, data)
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            self._directories.ensure(parent)
-            _exchange(held, swap, temp)
+            with self._directories.ensured(parent):
+                _exchange(held, swap, temp)
         with _durable.settling():
             _durable.sync_dir(parent)
         swap.accept()

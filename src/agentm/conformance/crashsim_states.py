@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 ROOT_INODE = 0
@@ -305,7 +306,7 @@ class States:
         for point in self._points():
             for cut in range(self._floor(point), point + 1):
                 mask = sum(1 << n for n, (at, _) in enumerate(self._relinks) if at < cut)
-                yield self._frame(point, mask, lambda inode, _, cut=cut: self._prefix(inode, cut))
+                yield self._frame(point, mask, partial(self._prefix, cut))
 
     def _floor(self, point: int) -> int:
         """The shortest prefix that holds everything that was made durable before the point."""
@@ -316,18 +317,19 @@ class States:
             durable += self._alters.get(inode, [])[:covered]
         return max(durable, default=-1) + 1
 
-    def _prefix(self, inode: int, cut: int) -> tuple[Blob, ...]:
+    def _prefix(self, cut: int, inode: int, _: int) -> tuple[Blob, ...]:
+        """What a file may hold if exactly the operations before the cut survived."""
         alters = self._alters.get(inode, [])
         done = bisect_left(alters, cut)
         last_is_mine = done > 0 and alters[done - 1] == cut - 1
         return self._steps(inode, done - 1 if last_is_mine else done, done)
 
-    def _frame(self, point: int, mask: int, blobs_of: Any) -> _Frame:
-        names = dict(self._trace.names)
+    def _frame(self, point: int, mask: int, blobs_of: Callable[[int, int], tuple[Blob, ...]]) -> _Frame:
+        names: dict[Slot, int | None] = dict(self._trace.names)
         lost = []
         for n, (at, op) in enumerate(self._relinks):
             if mask >> n & 1:
-                names.update(op.changes)  # type: ignore[arg-type]
+                names.update(op.changes)
             elif at < point:
                 lost.append(op.what)
         inside: dict[int, list[tuple[str, int]]] = {}
