@@ -18,8 +18,9 @@ import socket
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
-from agentm.seam import ROOT, Locator, StorageBackend
+from agentm.seam import ROOT, ChangeFeed, Locator, StorageBackend, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +148,30 @@ def _fold(name: str) -> str:
 
 def _walk(backend: StorageBackend, place: Locator) -> Iterator[ConflictFile]:
     host = socket.gethostname().partition(".")[0]
+    for files in _folders(backend, place):
+        names = {file.name for file in files}
+        for file in files:
+            found = read_conflict_name(file.name, names, host=host)
+            if found is not None:
+                yield ConflictFile(file, file.parent.child(found[0]), found[1], found[0] in names)
+
+
+def _folders(backend: StorageBackend, place: Locator) -> Iterator[list[Locator]]:
+    """The files of each folder, folder by folder."""
+    if backend.capabilities.change_feed:
+        # The feed enters no links, of which two make a tree without end.
+        feed = require(backend, ChangeFeed).changes({}, place)
+        files = sorted((change.locator for change in feed), key=lambda file: (file.parent.key, file.key))
+        for parent, group in groupby(files, key=lambda file: file.parent):
+            if not _NOT_SEARCHED.intersection(parent.parts):
+                yield list(group)
+        return
     pending = [place]
     while pending:
         children = backend.list(pending.pop())
-        names = {child.name for child in children}
-        for child in children:
-            if _is_dir(backend, child):
-                if child.name not in _NOT_SEARCHED:
-                    pending.append(child)
-                continue
-            found = read_conflict_name(child.name, names, host=host)
-            if found is not None:
-                yield ConflictFile(child, child.parent.child(found[0]), found[1], found[0] in names)
+        folders = {child for child in children if _is_dir(backend, child)}
+        pending += [folder for folder in folders if folder.name not in _NOT_SEARCHED]
+        yield [child for child in children if child not in folders]
 
 
 def _is_dir(backend: StorageBackend, place: Locator) -> bool:

@@ -69,13 +69,15 @@ class AgentmError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (workers, the conformance kit): rebuild from the attributes,
         # because the builtin exceptions would replay positional arguments only.
-        return _rebuild, (type(self), self.message, self.__dict__)
+        return _rebuild, (type(self), self.message, getattr(self, "errno", None), self.__dict__)
 
 
-def _rebuild(cls: type[AgentmError], message: str, state: dict[str, Any]) -> AgentmError:
+def _rebuild(cls: type[AgentmError], message: str, errno: int | None, state: dict[str, Any]) -> AgentmError:
     error = cls.__new__(cls, message)
     error.args = (message,)
     error.__dict__.update(state)
+    if isinstance(error, OSError):
+        error.errno = errno
     return error
 
 
@@ -241,7 +243,7 @@ _ERRNO: dict[int, tuple[type[StoreError], str, str, str]] = {
     _errno.EMFILE: (StoreError, "too_many_open_files", "too many files are open", "raise the limit (ulimit -n)"),
     _errno.ENFILE: (StoreError, "too_many_open_files", "too many files are open", "close other programs"),
     _errno.ENAMETOOLONG: (StoreError, "name_too_long", "a name in the key is too long", "shorten it to 255 bytes"),
-    _errno.ELOOP: (StoreError, "symlink_refused", "it is a symbolic link", "use the key that the link points to"),
+    _errno.ELOOP: (StoreError, "symlink_refused", "a symbolic link is in the way", "use the key that it points to"),
     _errno.EIO: (StoreError, "io_error", "the device reported an error", "check the disk, then try again"),
 }
 if hasattr(_errno, "EDQUOT"):

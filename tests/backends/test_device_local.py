@@ -229,3 +229,82 @@ def test_a_write_that_fails_leaves_no_folders_behind(
     assert os.listdir(backend.root) == []
     backend.write(Locator("new/deep/a.md"), "x")
     assert backend.read(Locator("new/deep/a.md")) == "x"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links are POSIX")
+class TestLinkedFolders:
+    @pytest.fixture
+    def outside(self, backend: DeviceLocalBackend, tmp_path: Path) -> Path:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "note.md").write_text("mine")
+        os.symlink(outside, os.path.join(backend.root, "linked"))
+        return outside
+
+    def test_what_is_behind_one_is_read_and_never_changed(self, backend: DeviceLocalBackend, outside: Path) -> None:
+        note, new = Locator("linked/note.md"), Locator("linked/deep/new.md")
+        assert backend.read(note) == "mine"
+        for change in (
+            lambda: backend.write(note, "yours"),
+            lambda: backend.write(new, "yours"),
+            lambda: backend.mkdir(Locator("linked/deep")),
+            lambda: backend.remove(note),
+            lambda: backend.rename(note, Locator("taken.md")),
+            lambda: backend.append(note, "yours"),
+        ):
+            with pytest.raises(StoreError) as caught:
+                change()
+            assert caught.value.code == "symlink_refused"
+        assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("note.md", "mine")]
+
+    def test_links_that_lead_nowhere_do_not_disturb_the_feed(self, backend: DeviceLocalBackend) -> None:
+        backend.write(Locator("a.md"), "x")
+        backend.write(Locator("z/z.md"), "x")
+        os.symlink("loop", os.path.join(backend.root, "loop"))
+        os.symlink("a.md/x", os.path.join(backend.root, "b"))
+        os.symlink(".", os.path.join(backend.root, "here"))
+        os.symlink(".", os.path.join(backend.root, "there"))
+        seen = {change.locator.key: change.stamp or "" for change in backend.changes({})}
+        assert set(seen) == {"a.md", "z/z.md"}
+        assert [change for change in backend.changes(seen) if change.stamp is None] == []
+        assert agentm.detect_conflict_files(backend) == []
+
+
+@pytest.mark.spec("SEAM-09")
+def test_two_writes_within_one_tick_of_the_clock_are_told_apart(
+    backend: DeviceLocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = backend.write(Locator("a.md"), "one")
+    real = os.stat
+    fixed = real(os.path.join(backend.root, "a.md"))
+    monkeypatch.setattr(os, "stat", lambda path, **how: fixed if str(path).endswith("a.md") else real(path, **how))
+    seen = {change.locator.key: change.stamp or "" for change in backend.changes({})}
+    Path(backend.root, "a.md").write_text("two")  # in place: same inode, same size, and by our clock same time
+    assert [change.locator for change in backend.changes(seen)] == [place]
+
+
+def test_a_lock_is_not_kept_by_a_forked_child(backend: DeviceLocalBackend) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork here")
+    from agentm.backends._mutex import lock_directory
+
+    read, write = os.pipe()
+    with lock_directory(backend.root):
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+    backend.write(Locator("a.md"), "x")  # would wait for the child, which waits for us
+    os.close(write)
+    os.waitpid(child, 0)
+    os.close(read)
+
+
+def test_a_root_that_is_gone_is_not_an_empty_store(backend: DeviceLocalBackend) -> None:
+    os.rename(backend.root, f"{backend.root}-elsewhere")
+    with pytest.raises(FileNotFoundError):
+        backend.list(Locator())
+    with pytest.raises(FileNotFoundError):
+        backend.mkdir(Locator("a"))
+    assert not os.path.exists(backend.root)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -140,7 +144,7 @@ def test_a_rival_that_deletes_the_file_is_noticed(vault: VaultBackend, monkeypat
 def test_a_conditional_remove_spares_a_rivals_text(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.write(NOTE, "base")
     version = vault.read_versioned(NOTE).version
-    acted = rival_before(monkeypatch, "rename_new", lambda: on_disk(vault).write_text("the rival's"))
+    acted = rival_before(monkeypatch, "replace", lambda: on_disk(vault).write_text("the rival's"))
     with pytest.raises(ConcurrentModificationError):
         vault.remove(NOTE, if_version=version)
     assert acted
@@ -290,3 +294,88 @@ def test_opening_a_vault_beside_a_working_writer_disturbs_nothing(vault: VaultBa
     (tmp_path / "gate").write_text("go")
     assert holder.wait(30) == 0
     holder.stdout.close()
+
+
+def planted(vault: VaultBackend, key: str, text: str) -> None:
+    """A file as a dead writer might have left it, but named by somebody with other plans."""
+    coded = base64.urlsafe_b64encode(key.encode()).decode()
+    Path(vault.root, f".agentm-tmp-0123456789ab.{'0' * 16}.{'1' * 16}.{coded}.swap").write_text(text)
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.parametrize("key", ["../../evil.md", "{tmp}/evil.md", "linked/evil.md", ".agentm-tmp-x", ""])
+def test_a_file_that_a_sync_partner_planted_stays_inside(vault: VaultBackend, tmp_path: Path, key: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    os.symlink(outside, Path(vault.root, "linked"))
+    planted(vault, key.format(tmp=tmp_path), "from afar")
+    before = {path for path in tmp_path.rglob("*") if Path(vault.root) not in path.parents}
+    VaultBackend(vault.root, lock_root=tmp_path / "locks")
+    after = {path for path in tmp_path.rglob("*") if Path(vault.root) not in path.parents}
+    assert {path for path in after - before if tmp_path / "locks" not in (path, *path.parents)} == set()
+    assert "from afar" in everything(vault).values()
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_remove_spares_a_rivals_text_it_has_not_seen(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.write(NOTE, "base")
+    acted = rival_before(monkeypatch, "replace", lambda: on_disk(vault).write_text("the rival's"))
+    with pytest.raises(ConcurrentModificationError):
+        vault.remove(NOTE)
+    assert acted
+    assert everything(vault) == {"notes/a.md": "the rival's"}
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has leases")
+def test_a_rival_that_opens_the_file_under_our_eyes_does_no_harm(vault: VaultBackend) -> None:
+    vault.write(NOTE, "base")
+    path = str(on_disk(vault))
+    looker = (
+        "import sys\nfrom agentm.backends import _durable\nprint(flush=True)\n"
+        "for _ in range(20000): _durable.being_written(sys.argv[1])"
+    )
+    child = subprocess.Popen([sys.executable, "-c", looker, path], stdout=subprocess.PIPE)
+    assert child.stdout
+    child.stdout.readline()
+    while child.poll() is None:
+        _open_for_writing(path)
+    child.stdout.close()
+    assert child.returncode == 0
+
+
+def _open_for_writing(path: str) -> None:
+    with contextlib.suppress(BlockingIOError):  # a lease stands on it, and is broken by this
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_slow_disk_takes_no_lock_from_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flushes take longer than the patience of those who wait."""
+
+    class Impatient(VaultBackend):
+        lock_patience = 0.05
+
+    vault = Impatient(tmp_path / "vault", lock_root=tmp_path / "locks")
+    slow: list[int] = []
+
+    def fsync(fd: int) -> None:
+        slow.append(fd)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    failed: list[Exception] = []
+
+    def write(name: str) -> None:
+        try:
+            vault.write(Locator(name), "x")
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(f"{n}.md",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert slow
+    assert failed == []

@@ -517,7 +517,7 @@ def test_key_points_are_about_what_the_note_is_about():
 
 # Anybody's input.
 
-MARKED = '[ ]( ![a]( [[ *a _a `a``b <b <!-- &#1 #a |a > 1. 2024-01-01 March ... Ab x 。 क् {"a":'.split()
+MARKED = ['[', '](', '![a](', '[[', '*a', '_a', '`a``b', '<b', '<!--', '&#1', '#a', '|a', '>', '1.', '2024-01-01', 'March', '...', 'Ab', 'x', '。', 'क्', '{"a":']
 INVISIBLY = ["\u0301\u0316", "a\u200d", "👨\u200d", "\u200b", "\n", "\U0001f3f4\U000e0067"]
 NASTY = [*MARKED, *(f"{piece} " for piece in MARKED), *INVISIBLY, "a\n===\n", "```\n", "a: b\n", "March 5 "]
 

@@ -204,7 +204,7 @@ REFUSED: list[Step] = [("swap", "a/note", "ours"), ("write", "a/note", "ours"), 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, step: Step, locks: str) -> Trace:
     """A step that is refused because a rival was there first; marks say when its text was safe, and when we gave up."""
-    mover = "rename_new" if step[0] == "remove_version" else "exchange"
+    mover = "replace" if step[0] == "remove_version" else "exchange"
     real = getattr(_durable, mover)
     with scratch() as root:
         backend = open_vault(root, locks)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import sys
 import time
@@ -31,6 +32,7 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _F_FULLFSYNC = 51
 _F_SETLEASE = 1024
+_F_SETSIG = 10
 
 # Windows reports a file that a scanner or a sync client has open for a moment as one of these.
 _SHARING_VIOLATIONS = (5, 32, 33)
@@ -150,9 +152,12 @@ def sync_file(fd: int) -> None:
     if MACOS:
         import fcntl
 
-        with suppress(OSError):
+        try:
             fcntl.fcntl(fd, _F_FULLFSYNC)
             return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise  # a failed flush, which must not be tried again
     os.fsync(fd)
 
 
@@ -162,7 +167,7 @@ def sync_dir(path: str) -> None:
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        sync_file(fd)
     except OSError as error:
         # Some network file systems have no flush for a directory: there is nothing more that could be done.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
@@ -188,6 +193,8 @@ def settling() -> Iterator[None]:
     """Mark an OSError inside as Unsettled: what came before is in place already."""
     try:
         yield
+    except FileNotFoundError:
+        pass  # the directory was removed since, and with it, on somebody's word, what was put there
     except OSError as cause:
         raise Unsettled(cause.errno, cause.strerror or str(cause)) from cause
 
@@ -232,22 +239,39 @@ class Directories:
         """
         if self._known(path):
             return []
+        if not self._flushed:
+            self._flush_top()
+        chain = self._chain(path)
+        missing = [path for path in reversed(chain) if not self._known(path)]
+        return _make(missing, self._flush_entry if flush else lambda parent, path: None)
+
+    def refuse_links(self, path: str) -> None:
+        """OSError (ELOOP) if the way down to a directory leads through a link, and so perhaps out of the store."""
+        if not self._known(path):
+            for directory in self._chain(path):
+                if os.path.islink(directory):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), directory)
+
+    def _chain(self, path: str) -> list[str]:
         chain = []
         while len(path) > len(self._top):
             chain.append(path)
             path = os.path.dirname(path)
-        missing = [path for path in reversed(chain) if not self._known(path)]
-        return _make(missing, self._flush_entry if flush else lambda parent, path: None)
+        return chain
+
+    def _flush_top(self) -> None:
+        with suppress(OSError):  # it need not be ours to read
+            sync_dir(os.path.dirname(self._top))
 
     def _known(self, path: str) -> bool:
         try:
-            return path == self._top or self._flushed.get(path) == os.stat(path).st_ino
+            return path == self._top or self._flushed.get(path) == os.lstat(path).st_ino
         except OSError:
             return False
 
     def _flush_entry(self, parent: str, path: str) -> None:
         sync_dir(parent)
-        self._flushed[path] = os.stat(path).st_ino
+        self._flushed[path] = os.lstat(path).st_ino
 
 
 def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0o777) -> list[str]:
@@ -258,8 +282,10 @@ def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0
             with suppress(FileExistsError):
                 os.mkdir(path, mode)
                 made.append(path)
-            if not os.path.isdir(path):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            mode_there = os.lstat(path).st_mode
+            if not stat.S_ISDIR(mode_there):
+                number = errno.ELOOP if stat.S_ISLNK(mode_there) else errno.ENOTDIR
+                raise OSError(number, os.strerror(number), path)
             flush(os.path.dirname(path), path)
     except BaseException:
         _unmake(made)
@@ -300,8 +326,14 @@ def rename_new(source: str, target: str) -> None:
     if WINDOWS:
         _patiently(os.rename, source, target)
         return
-    os.link(source, target, follow_symlinks=False)
-    os.unlink(source)
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:
+        move_new(source, target)  # no links here either
+    else:
+        os.unlink(source)
 
 
 def move_new(source: str, target: str) -> None:
@@ -415,6 +447,9 @@ def being_written(path: str) -> bool:
 
     fd = os.open(path, os.O_RDONLY | _FLAGS)
     try:
+        # Whoever opens the file for writing now breaks the lease, which is told by a signal that ends the process
+        # unless it is one that is ignored by default.
+        fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
@@ -432,8 +467,11 @@ def dead_temps(directory: str) -> Iterator[str]:
                 path = os.path.join(directory, name)
                 with suppress(OSError):
                     lock = _open_locked(path)
+                    dead = lock >= 0
+                    if WINDOWS:
+                        lock = _close(lock)  # nobody can remove an open file there
                     try:
-                        if lock >= 0:
+                        if dead:
                             yield path
                     finally:
                         _close(lock)

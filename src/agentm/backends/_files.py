@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agentm.backends import _durable
 from agentm.seam.types import ABSENT
@@ -21,7 +21,12 @@ _RACY_SECONDS = 2.0
 
 def read_bytes(path: str, flags: int = 0) -> bytes:
     """The whole of a regular file."""
-    fd = os.open(path, _READ | flags)
+    try:
+        fd = os.open(path, _READ | flags)
+    except PermissionError:
+        if os.path.isdir(path):  # how Windows says it
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        raise
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
@@ -66,29 +71,48 @@ def mode_of(path: str) -> int | None:
 
 def stamps(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Key and stamp of every file below a directory. Folders that are links are not entered: they may be loops."""
-    entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    for entry in entries:
+    yield from _stamped(os.scandir(directory), prefix)
+
+
+def _stamped(entries: Iterable[os.DirEntry[str]], prefix: str) -> Iterator[tuple[str, str]]:
+    for entry in sorted(entries, key=lambda entry: entry.name):
         name = entry.name
         if name.startswith(_durable.TEMP_PREFIX) or "\\" in name:
             continue
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from stamps(entry.path, f"{prefix}{name}/")
-                continue
-            found = os.stat(entry.path)
-        except FileNotFoundError:
-            continue  # gone since the listing, or a link to nowhere
-        if stat.S_ISREG(found.st_mode):
-            yield prefix + name, _stamp(entry.path, found)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(entry.path, f"{prefix}{name}/")
+        else:
+            stamp = _stamp(entry.path)
+            if stamp:
+                yield prefix + name, stamp
 
 
-def _stamp(path: str, found: os.stat_result) -> str:
-    """Text that differs whenever the file was written to, whatever anybody did to its mtime.
+def _below(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
+    try:
+        entries = os.scandir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # gone since its parent was listed
+    yield from _stamped(entries, prefix)
+
+
+def _stamp(path: str) -> str:
+    """Text that differs whenever the file was written to, whatever anybody did to its mtime; "" if there is no file.
 
     The kernel sets the change time and nobody can set it back, but it ticks: two writes within a tick look
     alike. So a file that is still fresh is stamped with its content as well.
     """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""  # gone since the listing, or a link that leads to nothing
+    if not stat.S_ISREG(found.st_mode):
+        return ""
     plain = f"{found.st_ctime_ns:x}.{found.st_mtime_ns:x}.{found.st_size:x}.{found.st_ino:x}"
     if abs(time.time() - found.st_ctime) < _RACY_SECONDS:
-        return f"{plain}.{hashlib.sha256(read_bytes(path)).hexdigest()[:32]}"
+        try:
+            return f"{plain}.{hashlib.sha256(read_bytes(path)).hexdigest()[:32]}"
+        except FileNotFoundError:
+            return ""
+        except OSError:
+            return plain  # it may be looked at but not read
     return plain

@@ -12,9 +12,12 @@ if sys.platform == "win32":
     import msvcrt
     import os
 
+    # Windows forbids others to touch a locked byte: one that no file reaches.
+    _BYTE = 1 << 40
+
     def try_flock(fd: int) -> bool:
         """Take the lock, or say False at once. Closing the descriptor, or dying, gives it back."""
-        os.lseek(fd, 0, os.SEEK_SET)
+        os.lseek(fd, _BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -23,7 +26,7 @@ if sys.platform == "win32":
 
     def unlock(fd: int) -> None:
         """Give the lock back, also if a copy of the descriptor lives on in a forked process."""
-        os.lseek(fd, 0, os.SEEK_SET)
+        os.lseek(fd, _BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
 else:

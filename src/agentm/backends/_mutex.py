@@ -30,7 +30,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.004
 
 def default_lock_root() -> str:
     """Where locks live: on this machine, never in a tree that may be synced."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # a relative one would mean other locks in every working directory
+        cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "agentm", "locks")
 
 

@@ -57,9 +57,11 @@ class DatabaseFile:
     def create(self) -> None:
         """Make the file and its directory, durably, unless it is there; refuse one that is not ours."""
         with reporting(self.path, backend=self._backend, verb="open", locator=self.path):
-            _durable.make_dirs(os.path.dirname(self.path))
+            _durable.make_dirs(os.path.dirname(self.path), 0o700)
             if os.path.isdir(self.path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with suppress(FileExistsError):  # SQLite would let everybody read it
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             deadline = self._deadline()
             self._patiently(deadline, lambda: self._lay_out(deadline))
 

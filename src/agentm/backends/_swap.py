@@ -21,6 +21,7 @@ from agentm.backends import _durable
 from agentm.backends._files import NOFOLLOW, content, read_bytes, version_of
 from agentm.backends._mutex import lost
 from agentm.errors import ConcurrentModificationError, OutcomeUnknownError
+from agentm.seam.locator import Locator
 
 _SUFFIX = ".swap"
 _LONGEST_NAME = 240
@@ -67,7 +68,7 @@ class Swap:
 
     def take(self, ours: Callable[[], bool]) -> None:
         """Take the file out of its place, under the same conditions; it comes to lie aside."""
-        _durable.rename_new(self.path, self.aside)
+        _durable.replace(self.path, self.aside)  # onto a random name, where nothing is
         self._judge(ours)
 
     def accept(self) -> None:
@@ -185,7 +186,7 @@ def recover(root: str, directory: str) -> None:
             if not _durable.being_written(aside) and _digest(read_bytes(aside, NOFOLLOW)) in fields[1:3]:
                 _durable.unlink(aside)
             else:
-                path = os.path.join(root, _key_of(fields))
+                path = os.path.join(root, _key_of(root, fields))
                 _durable.make_dirs(os.path.dirname(path))
                 keep(aside, path)
                 _durable.sync_dir(os.path.dirname(path))
@@ -198,10 +199,15 @@ def _aside_name(key: str, base: bytes | None, data: bytes | None) -> str:
     return name + (coded if len(name) + len(coded) < _LONGEST_NAME else "") + _SUFFIX
 
 
-def _key_of(fields: list[str]) -> str:
+def _key_of(root: str, fields: list[str]) -> str:
+    """Where a kept text belongs. Names come from anybody who can write to the folder: none may lead out of it."""
     coded = fields[3] if len(fields) > 3 else ""
-    key = binascii.a2b_base64(coded.encode().translate(bytes.maketrans(b"-_", b"+/")))
-    return os.fsdecode(key) if key else "recovered.md"
+    with suppress(ValueError, OSError):
+        key = Locator(os.fsdecode(binascii.a2b_base64(coded.encode().translate(bytes.maketrans(b"-_", b"+/"))))).key
+        _durable.Directories(root).refuse_links(os.path.dirname(os.path.join(root, key)))
+        if key and _durable.TEMP_PREFIX not in key:
+            return key
+    return "recovered.md"
 
 
 def _digest(data: bytes | None) -> str:

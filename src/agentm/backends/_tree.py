@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import stat
 import time
 from abc import abstractmethod
@@ -91,9 +92,9 @@ class FileTree(StorageBackend):
         try:
             names = os.listdir(self._prefix + locator.key)
         except OSError as cause:
-            if cause.errno in _NOTHING_THERE:
+            if cause.errno in _NOTHING_THERE and locator.key:
                 return []
-            self._fail(cause, "list", locator)
+            self._fail(cause, "list", locator)  # an absent root is a volume that is not mounted, not an empty store
         except ValueError:
             return []
         if "\\" in "".join(names):
@@ -129,7 +130,8 @@ class FileTree(StorageBackend):
 
     def mkdir(self, locator: Locator) -> Locator:
         path = self._writable("mkdir", locator)
-        with self._reporting("mkdir", locator):
+        # Under the lock: a write that fails takes away the empty folders it made, and must not take this one.
+        with self._reporting("mkdir", locator), self._exclusive():
             if os.path.lexists(path) and not os.path.isdir(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             self._directories.ensure(path)
@@ -140,6 +142,7 @@ class FileTree(StorageBackend):
         if not locator.key:
             raise _refusals.is_root(backend=self.protocol, verb="remove")
         with self._reporting("remove", locator, absent=True), self._exclusive() as ours:
+            self._directories.refuse_links(os.path.dirname(path))
             is_dir = os.path.isdir(path) and not os.path.islink(path)
             if not ours():
                 raise lost()
@@ -163,6 +166,7 @@ class FileTree(StorageBackend):
         if not source.key:
             raise _refusals.is_root(backend=self.protocol, verb="rename")
         with self._reporting("rename", source, absent=True), self._exclusive() as ours:
+            self._directories.refuse_links(os.path.dirname(from_path))
             is_dir = stat.S_ISDIR(os.lstat(from_path).st_mode)
             if is_dir and target.key.startswith(f"{source.key}/"):
                 raise _refusals.into_itself(backend=self.protocol, source=source)
@@ -197,6 +201,7 @@ class FileTree(StorageBackend):
             except ConcurrentModificationError:
                 if time.monotonic() > deadline:
                     raise
+                time.sleep(0.001 * random.random())
             else:
                 return locator
 

@@ -33,6 +33,9 @@ class DeviceLocalBackend(FileTree):
         super().__init__(os.path.join("~", ".agentm", "memory") if root is None else root, mode=0o700)
         _durable.sweep(self.root)
 
+    def __reduce__(self) -> tuple[type[DeviceLocalBackend], tuple[str]]:
+        return type(self), (self.root,)
+
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -63,16 +66,17 @@ class DeviceLocalBackend(FileTree):
             if error.errno != errno.EXDEV:
                 raise
             # Another file system is mounted below the root: there the temporary must lie beside its target.
-            with self._directories.ensured(parent):
-                _durable.sweep(parent)
-                self._place(parent, path, parent, data, if_version)
+            with lock_directory(self.root):
+                self._directories.ensure(parent)
+            _durable.sweep(parent)
+            self._place(parent, path, parent, data, if_version)
         with _durable.settling():
             _durable.sync_dir(parent)
 
     def _place(self, temp_dir: str, path: str, parent: str, data: bytes, if_version: str | None) -> None:
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            with self._directories.ensured(parent), lock_directory(self.root):
+            with lock_directory(self.root), self._directories.ensured(parent):
                 if if_version is not None:
                     self._expect(if_version, content(path))
                 _put(temp, path)

@@ -253,7 +253,8 @@ class _MemoryWatcher:
         self._pending: dict[Locator, None] = {}
 
     def notice(self, locator: Locator) -> None:
-        if not self._below.key or f"{locator.key}/".startswith(f"{self._below.key}/"):
+        below, changed = f"{self._below.key}/", f"{locator.key}/"
+        if not self._below.key or changed.startswith(below) or below.startswith(changed):
             self._pending[locator] = None
 
     def wait(self, timeout: float) -> tuple[Locator, ...]:

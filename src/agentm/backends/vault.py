@@ -42,6 +42,9 @@ class VaultBackend(FileTree):
         _durable.can_exchange()
         self._clear_up()
 
+    def __reduce__(self) -> tuple[Callable[..., VaultBackend], tuple[object, ...]]:
+        return _reopen, (type(self), self.root, self.lock_root)
+
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -74,26 +77,27 @@ class VaultBackend(FileTree):
     def _publish(self, path: str, data: bytes, if_version: str | None) -> None:
         if if_version is not None:
             self._expect(if_version, content(path))  # a cheap no before waiting for the lock
-        with self._mutex.hold() as held:
-            base = content(path)
-            if if_version is not None:
-                self._expect(if_version, base)
-            try:
-                self._put(held, self.root, path, base, data)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                # Another file system is mounted below the root: there the temporary must lie beside its target.
-                with self._directories.ensured(os.path.dirname(path)):
-                    recover(self.root, os.path.dirname(path))
-                    self._put(held, os.path.dirname(path), path, base, data)
+        try:
+            self._put(self.root, path, data, if_version)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # Another file system is mounted below the root: there the temporary must lie beside its target.
+            with self._mutex.hold():
+                self._directories.ensure(os.path.dirname(path))
+                recover(self.root, os.path.dirname(path))
+            self._put(os.path.dirname(path), path, data, if_version)
 
-    def _put(self, held: Held, temp_dir: str, path: str, base: bytes | None, data: bytes) -> None:
+    def _put(self, temp_dir: str, path: str, data: bytes, if_version: str | None) -> None:
+        """Flushes may take long on a busy disk, and who holds the lock for long loses it: they are outside of it."""
         parent = os.path.dirname(path)
-        swap = Swap(self.root, temp_dir, path, base, data)
         with _durable.Temp(temp_dir) as temp:
             temp.fill(data, mode_of(path))
-            with self._directories.ensured(parent):
+            with self._mutex.hold() as held, self._directories.ensured(parent):
+                base = content(path)
+                if if_version is not None:
+                    self._expect(if_version, base)
+                swap = Swap(self.root, temp_dir, path, base, data)
                 _exchange(held, swap, temp)
         with _durable.settling():
             _durable.sync_dir(parent)
@@ -116,13 +120,17 @@ class VaultBackend(FileTree):
                     swap.accept()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
-        if if_version is None:
-            _durable.unlink(path)
-            return
         base = content(path)
-        self._expect(if_version, base)
-        swap = Swap(self.root, self.root, path, base, None)
-        swap.take(ours)
+        if if_version is not None:
+            self._expect(if_version, base)
+        try:
+            swap = Swap(self.root, self.root, path, base, None)
+            swap.take(ours)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            swap = Swap(self.root, os.path.dirname(path), path, base, None)
+            swap.take(ours)
         with _durable.settling():
             _durable.sync_dir(os.path.dirname(path))
         swap.accept()
@@ -138,6 +146,10 @@ class VaultBackend(FileTree):
                     recover(self.root, self.root)
                 finally:
                     held.release()
+
+
+def _reopen(cls: type[VaultBackend], root: str, lock_root: str) -> VaultBackend:
+    return cls(root, lock_root=lock_root)
 
 
 def _exchange(held: Held, swap: Swap, temp: _durable.Temp) -> None:

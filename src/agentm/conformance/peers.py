@@ -171,6 +171,7 @@ class Peer:
             return self._line.hear()
         finally:
             timer.cancel()
+            timer.join()  # a thread that is still ending would be in the way of a fork
 
     def _give_up(self) -> None:
         self._overdue = True

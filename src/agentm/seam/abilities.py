@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from agentm.errors import ConcurrentModificationError, NotFoundError, UnsupportedAbilityError
+from agentm.errors import ConcurrentModificationError, UnsupportedAbilityError
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Change, Versioned
@@ -182,10 +182,11 @@ def update(
     """Read, change and write back one text so that no other writer's change is lost.
 
     ``change`` gets the text of now (None if absent) and returns the new one; it is called again when
-    someone else was faster, for at most ``patience`` seconds. On a store without compare-and-swap this
-    is a plain read and write, which is right there: such a store has one writer. Returns the new text.
+    someone else was faster, for at most ``patience`` seconds. On a store without compare-and-swap
+    with one writer this is a plain read and write; one with several, and no swap, is refused. Returns the new text.
     """
-    if not backend.capabilities.compare_and_swap:
+    able = backend.capabilities
+    if not able.compare_and_swap and not able.concurrent_writers and not able.sync:
         try:
             old = backend.read(locator)
         except FileNotFoundError:
@@ -216,6 +217,6 @@ def update(
 def _current(store: CompareAndSwap, locator: Locator) -> tuple[str | None, str]:
     try:
         now = store.read_versioned(locator)
-    except (FileNotFoundError, NotFoundError):
+    except FileNotFoundError:
         return None, ABSENT
     return now.content, now.version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import reduce
 from importlib import import_module
 from typing import Any
 
@@ -76,6 +77,8 @@ class _DefaultRegistry(BackendRegistry):
 
     def __contains__(self, protocol: object) -> bool:
         # Knowing a name must not import what is behind it.
+        if not isinstance(protocol, str):
+            return False
         return protocol in self._classes or protocol in BUILT_IN or protocol in _entry_points()
 
     def protocols(self) -> tuple[str, ...]:
@@ -89,10 +92,10 @@ def _entry_points() -> dict[str, str]:
 
 
 def _load(protocol: str, target: str) -> type[StorageBackend]:
-    module, _, attribute = target.partition(":")
+    module, _, attribute = target.partition("[")[0].strip().partition(":")  # extras may follow in brackets
     try:
-        backend: Any = getattr(import_module(module), attribute)
-    except Exception as cause:  # a plugin may fail in any way while it is imported
+        backend: Any = reduce(getattr, attribute.split("."), import_module(module))
+    except (Exception, SystemExit) as cause:  # a plugin may fail in any way while it is imported
         raise BackendLoadError(
             f"the backend {protocol!r} ({target}) cannot be imported: {cause}; reinstall the package that provides it.",
             backend=protocol,
