@@ -50,9 +50,15 @@ def stopped_past_its_time(directory: str, point: str, meanwhile: list[str]) -> s
         return holder.hear_line()
 
 
-@pytest.mark.parametrize("point", ["sync_file", "exchange"])
-@pytest.mark.parametrize("meanwhile", [["theirs"], ["theirs", "old"]], ids=["changed", "changed and changed back"])
-def test_a_holder_that_slept_cannot_write_when_it_wakes(point: str, meanwhile: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("point", "meanwhile"),
+    [
+        pytest.param("sync_file", ["theirs"], id="before it had the lock"),
+        pytest.param("exchange", ["theirs"], id="with the lock"),
+        pytest.param("exchange", ["theirs", "old"], id="with the lock, and all looks as before"),
+    ],
+)
+def test_who_slept_cannot_write_when_it_wakes(point: str, meanwhile: list[str]) -> None:
     with place() as directory:
         store_with_note("vault", directory)
         said = stopped_past_its_time(directory, point, meanwhile)
