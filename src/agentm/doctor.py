@@ -19,7 +19,7 @@ from agentm import config as settings
 from agentm.backends._durable import dead_temps
 from agentm.config import StrPath
 from agentm.conflicts import detect_conflict_files
-from agentm.errors import ConfigError, StorageSelectionError
+from agentm.errors import AgentmError, ConfigError, StorageSelectionError
 from agentm.seam import Capabilities, StorageBackend
 from agentm.seam.registry import BUILT_IN, ENTRY_POINT_GROUP
 from agentm.selection import StoragePreview, confirm_required, select_backend, shown, storage_preview, store_place
@@ -73,10 +73,26 @@ Check = Callable[[Patient], Iterator[Finding]]
 def diagnose(install_prefix: StrPath | None = None) -> list[Finding]:
     """Every finding, the storage line first."""
     patient = Patient(install_prefix)
-    found = [Finding(patient.preview.status, "storage", patient.preview.line.partition("] ")[2])]
-    for check in CHECKS:
-        found += _run(check, patient)
-    return found
+    found = [finding for check in CHECKS for finding in _run(check, patient)]
+    # Looked at last: opening a store clears away what dead writers left, which is something to be told of.
+    return [_storage(patient), *found]
+
+
+def _storage(patient: Patient) -> Finding:
+    """What selection would do, and, if the store is there, whether it really opens."""
+    said = Finding(patient.preview.status, "storage", patient.preview.line.partition("] ")[2])
+    if said.status == "fail":
+        return said
+    try:
+        _ = patient.backend
+    except AgentmError as refusal:
+        return Finding("fail", "storage", shown(str(refusal)))
+    if patient.preview.protocol == "memory":
+        text = (
+            "memory is gone when the process ends; to keep what is written type: agentm config unset storage.backend"
+        )
+        return Finding("warn", "storage", text)
+    return said
 
 
 def confirm(names: list[str], install_prefix: StrPath | None = None) -> str:

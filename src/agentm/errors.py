@@ -2,6 +2,7 @@
 
 AgentmError
 ├── InvalidLocatorError (ValueError)            a key that cannot be addressed
+├── InvalidVersionError (ValueError)            a version token that is none
 ├── ProtocolError (ValueError)                  a protocol name that cannot be registered
 ├── BackendTypeError (TypeError)                something registered that is no backend class
 ├── BackendLoadError (ImportError)              a backend that is named but cannot be imported
@@ -16,6 +17,7 @@ AgentmError
 │   ├── AccessError (PermissionError)
 │   ├── NotTextError (ValueError)               bytes that are not UTF-8, or text that cannot be
 │   ├── LockTimeoutError (TimeoutError)
+│   ├── LockUnavailableError                    the place for lock files cannot be used
 │   └── OutcomeUnknownError                     the change may or may not have landed
 ├── ConcurrentModificationError (RuntimeError)  someone else was faster; carries their version
 │   ├── LockLostError                           the mutex was taken away while we slept
@@ -85,6 +87,10 @@ class InvalidLocatorError(AgentmError, ValueError):
     code = "invalid_locator"
 
 
+class InvalidVersionError(AgentmError, ValueError):
+    code = "invalid_version"
+
+
 class ProtocolError(AgentmError, ValueError):
     code = "protocol_invalid"
 
@@ -139,6 +145,10 @@ class NotTextError(StoreError, ValueError):
 
 class LockTimeoutError(StoreError, TimeoutError):
     code = "lock_timeout"
+
+
+class LockUnavailableError(StoreError):
+    code = "lock_unavailable"
 
 
 class OutcomeUnknownError(StoreError):

@@ -388,3 +388,10 @@ def _all_at_once(runs):
     for thread in threads:
         thread.join()
     assert not failures, failures
+
+
+@pytest.mark.parametrize("token", [None, 3, b"v1"])
+def test_write_versioned_without_a_token(backend, token):
+    backend.write(at("a"), "unread")
+    with refused(backend, ValueError, "invalid_version", "write", "a"):
+        backend.write_versioned(at("a"), "clobbered", if_version=token)

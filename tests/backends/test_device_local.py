@@ -148,7 +148,7 @@ class TestOwnersFiles:
         backend.write(Locator("a.md"), "x")
         seen = {change.locator.key: change.stamp or "" for change in backend.changes({})}
         os.rename(backend.root, f"{backend.root}-unmounted")
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(StoreError, match="is not there"):
             list(backend.changes(seen))
 
     def test_a_folder_that_cannot_be_read_is_not_an_empty_one(
@@ -303,8 +303,26 @@ def test_a_lock_is_not_kept_by_a_forked_child(backend: DeviceLocalBackend) -> No
 
 def test_a_root_that_is_gone_is_not_an_empty_store(backend: DeviceLocalBackend) -> None:
     os.rename(backend.root, f"{backend.root}-elsewhere")
-    with pytest.raises(FileNotFoundError):
-        backend.list(Locator())
-    with pytest.raises(FileNotFoundError):
-        backend.mkdir(Locator("a"))
+    for verb in (
+        lambda: backend.list(Locator()),
+        lambda: backend.read(Locator("a")),
+        lambda: backend.write(Locator("a"), "x"),
+        lambda: backend.mkdir(Locator("a")),
+        lambda: backend.append(Locator("a"), "x"),
+        lambda: list(backend.changes({"a": "x"})),
+    ):
+        with pytest.raises(StoreError) as caught:
+            verb()
+        assert caught.value.code == "store_missing"
     assert not os.path.exists(backend.root)
+
+
+def test_a_very_deep_tree_has_a_feed(backend: DeviceLocalBackend) -> None:
+    deep = backend.write(Locator("/".join(["a"] * 1500)), "x")
+    assert [change.locator for change in backend.changes({})] == [deep]
+    # Too deep for whoever clears the temporary directory later: take it apart from the top.
+    top, rest = os.path.join(backend.root, "a"), os.path.join(backend.root, "rest")
+    while os.path.isdir(top):
+        os.rename(os.path.join(top, "a"), rest)
+        os.rmdir(top)
+        os.rename(rest, top)

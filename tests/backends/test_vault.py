@@ -379,3 +379,46 @@ def test_a_slow_disk_takes_no_lock_from_its_writer(tmp_path: Path, monkeypatch: 
         thread.join()
     assert slow
     assert failed == []
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_child_forked_during_a_write_is_no_rival(vault: VaultBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork here")
+    read, write = os.pipe()
+    children: list[int] = []
+    real = _durable.sync_file
+
+    def fork_first(fd: int) -> None:
+        if not children:
+            child = os.fork()
+            if child == 0:
+                os.close(write)
+                os.read(read, 1)
+                os._exit(0)
+            children.append(child)
+        real(fd)
+
+    monkeypatch.setattr(_durable, "sync_file", fork_first)
+    vault.write(NOTE, "one")
+    vault.write(NOTE, "two")
+    assert children
+    assert everything(vault) == {"notes/a.md": "two"}
+    os.close(write)
+    os.waitpid(children[0], 0)
+    os.close(read)
+
+
+@pytest.mark.spec("SEAM-14")
+@pytest.mark.parametrize("there", ["file", "nowhere"])
+def test_a_lock_folder_that_cannot_be_used_is_named(tmp_path: Path, there: str) -> None:
+    locks = tmp_path / "locks"
+    if there == "file":
+        locks.write_text("in the way")
+    else:
+        os.symlink(tmp_path / "gone" / "far", locks)
+    vault = VaultBackend(tmp_path / "vault", lock_root=locks)
+    with pytest.raises(OSError, match="lock file") as caught:
+        vault.write(NOTE, "x")
+    assert caught.value.code == "lock_unavailable"  # type: ignore[attr-defined]
+    assert everything(vault) == {}

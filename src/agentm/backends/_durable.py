@@ -51,6 +51,7 @@ class Temp:
     def __init__(self, directory: str) -> None:
         self.path, self._fd, self._lock = _create_locked(directory)
         self.placed = False
+        _being_filled.add(self._fd)
 
     def fill(self, data: bytes, mode: int | None = None, *, flush: bool = True) -> None:
         """Write, flush and close, once. After an error the file is worthless and never retried.
@@ -63,6 +64,7 @@ class Temp:
         if flush:
             sync_file(self._fd)
         fd, self._fd = self._fd, -1
+        _being_filled.discard(fd)
         os.close(fd)
 
     def settle(self) -> None:
@@ -76,12 +78,27 @@ class Temp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _being_filled.discard(self._fd)
         self._fd = _close(self._fd)
         self.settle()
         if not self.placed:
             with suppress(OSError):
                 os.unlink(self.path)
         self._lock = _close(self._lock)
+
+
+_being_filled: set[int] = set()
+
+
+def _let_go() -> None:
+    """A forked child that kept these open would pass for a program that writes to the file, for as long as it lives."""
+    for fd in _being_filled:
+        _close(fd)
+    _being_filled.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _close(fd: int) -> int:

@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from agentm.backends import _durable
 from agentm.seam.types import ABSENT
@@ -71,28 +72,27 @@ def mode_of(path: str) -> int | None:
 
 def stamps(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Key and stamp of every file below a directory. Folders that are links are not entered: they may be loops."""
-    yield from _stamped(os.scandir(directory), prefix)
-
-
-def _stamped(entries: Iterable[os.DirEntry[str]], prefix: str) -> Iterator[tuple[str, str]]:
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        name = entry.name
-        if name.startswith(_durable.TEMP_PREFIX) or "\\" in name:
+    pending = [(prefix, _sorted(os.scandir(directory)))]
+    while pending:
+        prefix, entries = pending[-1]
+        if not entries:
+            pending.pop()
+            continue
+        entry = entries.pop()
+        if entry.name.startswith(_durable.TEMP_PREFIX) or "\\" in entry.name:
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path, f"{prefix}{name}/")
-        else:
-            stamp = _stamp(entry.path)
-            if stamp:
-                yield prefix + name, stamp
+            # What is gone since its parent was listed is no error; what may not be looked at is.
+            with suppress(FileNotFoundError, NotADirectoryError):
+                pending.append((f"{prefix}{entry.name}/", _sorted(os.scandir(entry.path))))
+            continue
+        stamp = _stamp(entry.path)
+        if stamp:
+            yield prefix + entry.name, stamp
 
 
-def _below(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    try:
-        entries = os.scandir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return  # gone since its parent was listed
-    yield from _stamped(entries, prefix)
+def _sorted(entries: Iterable[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    return sorted(entries, key=lambda entry: entry.name, reverse=True)
 
 
 def _stamp(path: str) -> str:

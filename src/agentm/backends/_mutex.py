@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 
 from agentm.backends import _durable
 from agentm.backends._flock import try_flock, unlock
-from agentm.errors import LockLostError, LockTimeoutError
+from agentm.errors import LockLostError, LockTimeoutError, LockUnavailableError
 
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.004
@@ -161,10 +161,15 @@ class Mutex:
 
     def _open(self) -> int:
         try:
-            return os.open(self.path, _OPEN, 0o600)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            return os.open(self.path, _OPEN, 0o600)
+            try:
+                return os.open(self.path, _OPEN, 0o600)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                return os.open(self.path, _OPEN, 0o600)
+        except OSError as cause:
+            raise LockUnavailableError(
+                f"its lock file {self.path!r} cannot be opened ({cause.strerror})", errno=cause.errno
+            ) from cause
 
     def _take_over(self, holder: bytes) -> Held | None:
         """Replace the lock file of a holder that sleeps. None if somebody else was about to, or it moved on."""

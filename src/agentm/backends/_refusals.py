@@ -5,7 +5,14 @@ from __future__ import annotations
 import errno
 import os
 
-from agentm.errors import ConcurrentModificationError, InvalidLocatorError, StoreError, could_not, store_error
+from agentm.errors import (
+    ConcurrentModificationError,
+    InvalidLocatorError,
+    InvalidVersionError,
+    StoreError,
+    could_not,
+    store_error,
+)
 from agentm.seam.locator import Locator
 
 _LONGEST_NAME = 255
@@ -26,6 +33,18 @@ def changed(*, backend: str, verb: str, locator: Locator, current: str, expected
         verb=verb,
         locator=locator.key,
     )
+
+
+def check_token(version: object, *, backend: str, locator: Locator) -> None:
+    """Refuse what is no token: taken for "any version", a forgotten one would overwrite what nobody has read."""
+    if not isinstance(version, str):
+        raise InvalidVersionError(
+            f"{could_not(backend, 'write', locator.key)}: if_version is {version!r}, not a version token; pass the one "
+            "you read, or ABSENT.",
+            backend=backend,
+            verb="write",
+            locator=locator.key,
+        )
 
 
 def is_root(*, backend: str, verb: str) -> StoreError:

@@ -155,7 +155,7 @@ class Swap:
 
     def _clash(self) -> ConcurrentModificationError:
         return ConcurrentModificationError(
-            "another program changed it at the same moment",
+            "another program changed it at the same moment, or has it open for writing",
             current=version_of(content(self.path)),
             expected=version_of(self.base),
         )

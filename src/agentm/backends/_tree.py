@@ -27,7 +27,9 @@ from agentm.errors import (
     ConcurrentModificationError,
     InvalidLocatorError,
     LockTimeoutError,
+    LockUnavailableError,
     OutcomeUnknownError,
+    StoreError,
     could_not,
     store_error,
 )
@@ -39,6 +41,11 @@ from agentm.seam.types import Change, Info, Versioned
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 _APPEND_PATIENCE = 30.0
+
+_FIXES: dict[type[Exception], str] = {
+    LockTimeoutError: "end or resume it",
+    LockUnavailableError: "mend that, or set XDG_CACHE_HOME to a folder you can write to",
+}
 
 _new_locator = Locator.__new__
 _set_key = Locator.key.__set__  # type: ignore[attr-defined, misc]  # a slot is a descriptor
@@ -210,6 +217,7 @@ class FileTree(StorageBackend):
         return Versioned(decode(data, backend=self.protocol, locator=locator.key), version_of(data))
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        _refusals.check_token(if_version, backend=self.protocol, locator=locator)
         return version_of(self._write("write", locator, content, if_version))
 
     def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
@@ -313,7 +321,7 @@ class FileTree(StorageBackend):
         if isinstance(cause, AgentmError) and cause.verb is not None:
             raise cause
         if isinstance(cause, AgentmError):
-            fix = "end or resume it" if isinstance(cause, LockTimeoutError) else "read it again before you retry"
+            fix = _FIXES.get(type(cause), "read it again before you retry")
             cause.message = f"{what}: {cause.message}; {fix}."
             cause.__dict__.update(context)
             raise cause
@@ -322,6 +330,13 @@ class FileTree(StorageBackend):
                 f"{what} for certain: it is in place, but the disk did not confirm it ({cause.strerror}); check the "
                 "disk, then read it back.",
                 errno=cause.errno,
+                **context,
+            ) from cause
+        if isinstance(cause, OSError) and not os.path.isdir(self.root):
+            raise StoreError(
+                f"{what}: the store {self.root!r} is not there; mount it or put it back.",
+                code="store_missing",
+                errno=errno.ENOENT,
                 **context,
             ) from cause
         if isinstance(cause, OSError):

@@ -136,6 +136,7 @@ class MemoryBackend(StorageBackend):
         return Versioned(decode(file.data, backend=PROTOCOL, locator=locator.key), file.version)
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        _refusals.check_token(if_version, backend=PROTOCOL, locator=locator)
         return self._put("write", locator, content, if_version)
 
     def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:

@@ -184,6 +184,7 @@ class SqliteBackend(StorageBackend):
         return Versioned(decode(content, backend=PROTOCOL, locator=locator.key), version)
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        _refusals.check_token(if_version, backend=PROTOCOL, locator=locator)
         return self._put("write", locator, content, if_version)
 
     def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:

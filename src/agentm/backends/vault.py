@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
@@ -120,6 +121,9 @@ class VaultBackend(FileTree):
                     swap.accept()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
+        if if_version is None and not stat.S_ISREG(os.lstat(path).st_mode):
+            _durable.unlink(path)  # a link or the like: there is no text to be spared
+            return
         base = content(path)
         if if_version is not None:
             self._expect(if_version, base)

@@ -190,6 +190,8 @@ def compare_and_swap(trial: Trial) -> None:
     expect(isinstance(first, str) and first not in ("", ABSENT), f"write_versioned gave the token {short(first)}")
     same("read_versioned", store.read_versioned(place), Versioned("one\r\n", first))
     _clashes(trial, place, ABSENT, first)
+    refuses("write_versioned without a token", (ValueError, TypeError, ConcurrentModificationError),
+            lambda: store.write_versioned(place, "unread\n", if_version=None))  # type: ignore[arg-type]  # fmt: skip
     second = store.write_versioned(place, "two\n", if_version=first)
     expect(second != first, "another text has the same version token")
     _clashes(trial, place, first, second)
