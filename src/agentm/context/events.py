@@ -106,6 +106,9 @@ def load_event(text: str) -> OutboxEvent:
     try:
         found = json.loads(text)
         known = {name: found.pop(name) for name in OutboxEvent.__slots__ if name in found and name != "rest"}
-        return OutboxEvent(**known, rest=found)
+        event = OutboxEvent(**known, rest=found)
+        if not isinstance(event.version, int) or not isinstance(event.payload, dict):
+            raise TypeError("its version or its payload is of the wrong kind")
+        return event
     except (ValueError, TypeError, AttributeError) as cause:
         raise InvalidNodeError(f"an event cannot be understood ({cause}); agentm outbox drop takes it out.") from cause

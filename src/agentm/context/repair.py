@@ -8,6 +8,7 @@ can simply be run again; and where nothing is wrong nothing is written.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -23,9 +24,11 @@ from agentm.context.events import (
     upsert_context,
 )
 from agentm.context.node import (
+    ABSTRACT,
     CONTENT,
     HISTORY,
     META,
+    OVERVIEW,
     PARTS,
     RELATIONS,
     ContextNode,
@@ -38,13 +41,17 @@ from agentm.context.node import (
     load_relations,
 )
 from agentm.context.outbox import applied_version, events_of
-from agentm.context.reader import kept_version, read_meta, read_text
+from agentm.context.reader import has_arrived, kept_version, read_meta, read_text
+from agentm.context.relations import checked, note_backlink
+from agentm.context.summarise import checked_abstract
 from agentm.context.transitions import clear, finish_move
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
 from agentm.context.writer import Draft, locked, publish, standing_parts
-from agentm.errors import InvalidNodeError, NodeBrokenError, NotTextError
+from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.seam import Held, Locator, Remove, Rename, StorageBackend, require
+
+QUIET_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +90,8 @@ class Observed:
     told: bool
     """Whether the index knows the committed version, or an event is there to tell it."""
     source_moved_here: bool = False
+    at_rest: bool = True
+    """Whether the parts were last touched long enough ago for an editor to be done with them."""
 
     @property
     def complete(self) -> bool:
@@ -134,7 +143,7 @@ def _decide_about_parts(seen: Observed) -> Action:
     if seen.kept is not None and (reached or seen.damaged or seen.parts[CONTENT] is None):
         return Action.RESTORE
     if seen.parts[CONTENT] is not None and CONTENT not in seen.damaged:
-        return Action.ADOPT
+        return Action.ADOPT if seen.at_rest else Action.NOTHING
     return Action.BREAK
 
 
@@ -155,8 +164,8 @@ _OF_STATUS = {
 }
 
 
-def observe(backend: StorageBackend, address: ContextUri) -> Observed:
-    """Look at everything a node directory holds."""
+def observe(backend: StorageBackend, address: ContextUri, quiet: float = 0.0) -> Observed:
+    """Look at everything a node directory holds; its parts are at rest after ``quiet`` seconds without a change."""
     node = address.locator
     meta, meta_damaged = None, False
     try:
@@ -180,8 +189,16 @@ def observe(backend: StorageBackend, address: ContextUri) -> Observed:
         unfinished=_unfinished(backend, node, meta),
         kept=None if meta is None else kept_version(backend, node, meta),
         told=meta is not None and is_told(backend, address, meta),
-        source_moved_here=_source_moved_here(backend, meta),
+        source_moved_here=meta is not None and has_arrived(backend, meta),
+        at_rest=quiet <= 0.0 or not any(_touched_within(backend, node.child(name), quiet) for name in PARTS),
     )
+
+
+def _touched_within(backend: StorageBackend, place: Locator, seconds: float) -> bool:
+    try:
+        return abs(time.time() - backend.info(place).mtime) < seconds
+    except OSError:
+        return False
 
 
 def is_told(backend: StorageBackend, address: ContextUri, meta: Meta) -> bool:
@@ -193,21 +210,11 @@ def is_told(backend: StorageBackend, address: ContextUri, meta: Meta) -> bool:
 def _unfinished(backend: StorageBackend, node: Locator, meta: Meta | None) -> tuple[Version, ...]:
     found = []
     for place in history.places(backend, node):
-        number, _, write_id = place.name.removesuffix(".json").partition("-")
-        newer = meta is None or int(number or 0) > meta.version
-        rival = meta is not None and int(number or 0) == meta.version and write_id != meta.write_id
-        if newer or rival:
+        if meta is None or (history.number_of(place) >= meta.version and place.name != meta.history_name):
             version = history.load(backend, place)
             if version is not None:
                 found.append(version)
     return tuple(found)
-
-
-def _source_moved_here(backend: StorageBackend, meta: Meta | None) -> bool:
-    if meta is None or meta.status is not NodeStatus.PENDING or meta.other_uri is None:
-        return False
-    source = read_meta(backend, parse_uri(meta.other_uri).locator)
-    return source is not None and source.status is NodeStatus.MOVED and source.other_uri == meta.uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +224,8 @@ class Finding:
     uri: str
     action: Action
     alert: bool = False
+    why: str = ""
+    """Set when it could not be done."""
 
 
 @dataclass(slots=True)
@@ -232,35 +241,63 @@ class RepairReport:
 
 
 def repair(
-    backend: StorageBackend, *, account: str | None = None, dry_run: bool = False, actor: str = "process:agentm-repair"
+    backend: StorageBackend,
+    *,
+    account: str | None = None,
+    dry_run: bool = False,
+    actor: str = "process:agentm-repair",
+    quiet: float = QUIET_SECONDS,
 ) -> RepairReport:
-    """Go through every node and put right what is wrong; with ``dry_run`` only say what would be done."""
+    """Go through every node and put right what is wrong; with ``dry_run`` only say what would be done.
+
+    An edit made by hand is adopted once nobody has touched its file for ``quiet`` seconds.
+    """
     report = RepairReport()
     for address in nodes(backend, account):
         report.scanned += 1
-        for action in _mend(backend, address, dry_run, actor):
-            alert = action is Action.BREAK
-            report.findings.append(Finding(str(address), action, alert))
-            if alert and not dry_run:
-                log.warning("%s cannot be made whole and is marked as broken; look at its files", address)
+        for finding in _mend_safely(backend, address, dry_run, actor, quiet):
+            report.findings.append(finding)
+            if finding.alert and not dry_run:
+                log.warning("%s: %s; look at its files. %s", address, finding.action, finding.why)
     return report
 
 
-def _mend(backend: StorageBackend, address: ContextUri, dry_run: bool, actor: str) -> Iterator[Action]:
-    """What is done to one node, until nothing is left to do."""
-    action = decide(observe(backend, address))
-    if action is Action.NOTHING or dry_run:
-        if action is not Action.NOTHING:
-            yield action
-        return
+def _mend_safely(
+    backend: StorageBackend, address: ContextUri, dry_run: bool, actor: str, quiet: float
+) -> Iterator[Finding]:
+    """What is done about one node. One that cannot be mended does not keep the others from it."""
+    action = Action.NOTHING
+    try:
+        action = decide(observe(backend, address, quiet))
+        if action is Action.NOTHING:
+            return
+        for done in [action] if dry_run else mend(backend, address, actor=actor, quiet=quiet):
+            yield Finding(str(address), done, alert=done is Action.BREAK)
+    except (AgentmError, OSError) as error:
+        yield Finding(str(address), action, alert=True, why=str(error))
+
+
+def mend(
+    backend: StorageBackend, address: ContextUri, *, actor: str = "process:agentm-repair", quiet: float = 0.0
+) -> list[Action]:
+    """Put one node right, and say what was done."""
     with locked(backend, address.locator) as held:
-        for _ in range(len(Action)):
-            seen = observe(backend, address)
-            action = decide(seen)
-            if action is Action.NOTHING:
-                return
-            Executor(backend, held, actor).do(action, seen)
-            yield action
+        return mend_held(backend, address, held, actor=actor, quiet=quiet)
+
+
+def mend_held(
+    backend: StorageBackend, address: ContextUri, held: Held, *, actor: str, quiet: float = 0.0
+) -> list[Action]:
+    """The same for somebody who holds the node already."""
+    done: list[Action] = []
+    for _ in range(len(Action)):
+        seen = observe(backend, address, quiet)
+        action = decide(seen)
+        if action is Action.NOTHING:
+            break
+        Executor(backend, held, actor).do(action, seen)
+        done.append(action)
+    return done
 
 
 class Executor:
@@ -316,7 +353,7 @@ class Executor:
             status=NodeStatus.BROKEN,
             created_at=now,
             updated_at=now,
-            version=max([1, *(one.meta.version for one in seen.unfinished)]),
+            version=1 + max([0, *(one.meta.version for one in seen.unfinished)]),
             tags=(),
             actor=self._actor,
         )
@@ -335,32 +372,62 @@ class Executor:
         finish_move(self._backend, version, self._held)
 
     def _cancel_move(self, seen: Observed) -> None:
+        """Take the copies out again, and let what was there before the move be what is there."""
+        assert seen.meta is not None
+        assert seen.meta.other_uri is not None
+        node = seen.address.locator
+        copied = {place.name for place in history.places(self._backend, parse_uri(seen.meta.other_uri).locator)}
+        for place in history.places(self._backend, node):
+            if place.name in copied | {seen.meta.history_name}:
+                self._remove(place)
         self._discard(seen)
-        clear(self._backend, seen.address.locator, purge=True)
-        self._remove(seen.address.locator.child(META))
+        own = [history.load(self._backend, place) for place in history.places(self._backend, node)]
+        before = [version for version in own if version is not None and version.meta.version < seen.meta.version]
+        if before:
+            self._backend.write(node.child(META), dump_meta(before[-1].meta))
+        else:
+            clear(self._backend, node, purge=False)
+            self._remove(node.child(META))
 
     def _tell(self, seen: Observed) -> None:
         event = _event_for(seen)
         self._backend.write(event_place(seen.address.locator, event.event_id), dump_event(event))
 
     def _clear(self, seen: Observed) -> None:
-        clear(self._backend, seen.address.locator, purge=False)
+        moved = seen.meta is not None and seen.meta.status is NodeStatus.MOVED
+        clear(self._backend, seen.address.locator, purge=moved)
 
     def _adopt(self, seen: Observed) -> None:
         assert seen.meta is not None
         edges = self._edges(seen)
+        abstract = self._edited(seen, ABSTRACT)
         node = ContextNode(
-            uri=str(seen.address), content=seen.parts[CONTENT] or "", relations=edges, tags=seen.meta.tags
+            uri=str(seen.address),
+            content=seen.parts[CONTENT] or "",
+            abstract=None if abstract is None else checked_abstract(abstract),
+            overview=self._edited(seen, OVERVIEW),
+            relations=edges,
+            tags=seen.meta.tags,
         )
         owner = seen.address.owner_space.partition(":")[2]
         version = new_version(node, seen.address, actor=f"human:{owner}", before=seen.meta)
         self._publish(seen, version, kept=False)
 
+    def _edited(self, seen: Observed, name: str) -> str | None:
+        """What somebody wrote into a part that is otherwise made from the content."""
+        text = seen.parts[name]
+        edited = text is not None and seen.meta is not None and digest(text) != seen.meta.parts.get(name)
+        return text if edited else None
+
     def _edges(self, seen: Observed) -> tuple[RelationEdge, ...]:
         try:
-            return load_relations(seen.parts[RELATIONS] or "[]")
-        except InvalidNodeError:
+            edges = checked(load_relations(seen.parts[RELATIONS] or "[]"), seen.address)
+        except (InvalidNodeError, InvalidUriError):
+            self._put_aside(seen.address.locator.child(RELATIONS))
             return load_relations(seen.kept.parts[RELATIONS]) if seen.kept else ()
+        for edge in edges:
+            note_backlink(self._backend, parse_uri(edge.to_uri), edge.from_uri)
+        return edges
 
     def _publish(self, seen: Observed, version: Version, *, kept: bool) -> None:
         node = seen.address.locator

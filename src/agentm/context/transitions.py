@@ -62,9 +62,11 @@ def move(
     leaving = Version(replace(current.meta, **changes), current.parts)
     standing = standing_parts(backend, source.locator)
     publish(backend, [Draft(source.locator, leaving, move_context(leaving, str(target)), standing)], held)
-    finish_move(backend, draft.version, held)
-    clear(backend, source.locator, purge=True)
-    draft.told = True
+    # From here on the move has happened: what cannot be tidied up now is left to the repair.
+    draft.told = False
+    with suppress(OSError):
+        draft.told = finish_move(backend, draft.version, held)
+        clear(backend, source.locator, purge=True)
     return draft
 
 
@@ -101,20 +103,21 @@ def _lay_out(
     return draft
 
 
-def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> None:
-    """The source says that it has gone: show the target as any other node, and tell the index."""
+def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
+    """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    publish(backend, [Draft(node, version, upsert_context(version), standing_parts(backend, node), kept=True)], held)
+    draft = Draft(node, version, upsert_context(version), standing_parts(backend, node), kept=True)
+    publish(backend, [draft], held)
+    return draft.told
 
 
 def clear(backend: StorageBackend, node: Locator, *, purge: bool) -> None:
     """Remove the parts of a node that has ended, and with ``purge`` its history; a crash leaves it to the repair."""
     if not backend.capabilities.remove:
         return
-    gone = [node.child(name) for name in PARTS]
-    if purge:
-        gone += history.places(backend, node)
-    for place in gone:
+    # The parts last: as long as one of them is there the repair knows that there is something left to do.
+    gone = history.places(backend, node) if purge else []
+    for place in gone + [node.child(name) for name in PARTS]:
         with suppress(OSError):
             require(backend, Remove).remove(place)

@@ -104,8 +104,16 @@ class Draft:
         for name in PARTS:
             with suppress(OSError):
                 _restore(backend, self.node.child(name), self.version.parts[name], self.standing.get(name))
-        with suppress(OSError):
-            _remove(backend, self._history_place)
+        if not self.kept:
+            with suppress(OSError):
+                _remove(backend, self._history_place)
+
+    def may_have_landed(self, backend: StorageBackend) -> bool:
+        """Whether the commit is there after all: the error may have come after it."""
+        try:
+            return read_part(backend, self.node.child(META)).text == self._text(META)
+        except OSError:
+            return True
 
 
 def standing_parts(backend: StorageBackend, node: Locator) -> dict[str, Part]:
@@ -133,7 +141,7 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
             draft.told = True
     except BaseException as error:
         for draft in drafts:
-            if not draft.committed and held.ours():
+            if not draft.committed and held.ours() and not draft.may_have_landed(backend):
                 draft.take_back(backend)
         # Once committed the version stands; that the index has not been told is for the repair to mend.
         if not all(draft.committed for draft in drafts) or not isinstance(error, OSError):
