@@ -32,7 +32,9 @@ def add_caller_arguments(parser: ArgumentParser, *, writes: bool = False) -> Non
     who.add_argument("--agent", metavar="NAME", help="the space of this agent, instead of the user's")
     if writes:
         who.add_argument("--as", dest="actor", metavar="ACTOR", help="who it is by (default: human:USER)")
-        who.add_argument("--source", action="append", default=[], metavar="S", help="what it is from; repeatable")
+        who.add_argument(
+            "--source", dest="sources", action="append", default=[], metavar="S", help="what it is from; repeatable"
+        )
 
 
 def version_number(text: str) -> int:
@@ -82,7 +84,7 @@ class Memories:
             yield
         except NodeNotFoundError as error:
             near = [found for uri in uris if not self.fs.exists(uri, self.ctx) for found in self._near(uri)]
-            if not near or error.locator is None:
+            if not near:
                 raise
             message = f"{error.message.partition(';')[0]}; did you mean {near[0]}?"
             raise NodeNotFoundError(message, code=error.code, locator=error.locator) from error
@@ -107,7 +109,7 @@ def request_context(options: Namespace) -> RequestContext:
         user_id=checked_name(options.user or _setting(config, settings.IDENTITY_USER) or _login(), "user"),
         agent_id=checked_name(options.agent, "agent") if options.agent is not None else None,
         actor=getattr(options, "actor", None),
-        sources=tuple(getattr(options, "source", ())),
+        sources=tuple(getattr(options, "sources", ())),
     )
 
 

@@ -23,7 +23,7 @@ def slug_of(text: str, fallback: str = "note") -> str:
 
 def _kept(text: str) -> list[str]:
     found: list[str] = []
-    for character in unicodedata.normalize("NFKD", text.casefold()):
+    for character in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()):
         if unicodedata.category(character).startswith("M"):
             # An accent on a Latin letter can go; a vowel sign of another script is part of the word.
             if found and not found[-1].isascii():
