@@ -115,9 +115,7 @@ def test_a_name_that_not_every_store_can_hold_is_refused_everywhere(name, shape)
     assert len(str(raised.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["x" * LONGEST_NAME, "naïve", "咖啡", "👩‍🚀", "a.b", "a b", "Con-rad", "event_20250317"]
-)
+@pytest.mark.parametrize("name", ["x" * LONGEST_NAME, "naïve", "咖啡", "👩‍🚀", "a.b", "a b", "Con-rad"])
 def test_a_name_that_people_use_is_kept(name):
     uri = parse_uri(f"ctx://acme/users/alice/memories/events/{name}")
     assert uri.name == unicodedata.normalize("NFC", name)
