@@ -126,9 +126,7 @@ def test_json_of_each(shell):
 
 
 def test_reading_parts_of_a_memory(shell):
-    shell.done(
-        "remember", "-", "--to", "profile", "--source", "a", "--source", "b", stdin="# Ada\n\nBuilds looms.".encode()
-    )
+    shell.done("remember", "-", "--to", "profile", "--source", "a", "--source", "b", stdin=b"# Ada\n\nBuilds looms.")
     assert shell.done("read", "profile") == "# Ada\n\nBuilds looms."  # byte for byte: it is not a terminal
     assert shell.done("read", "profile", "--abstract").count("\n") == 1
     assert shell.done("read", "profile", "--overview").startswith("# Ada\n")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from functools import partial
 
 import pytest
 
 from agentm import select_backend
-from agentm.context.outbox import Worker
+from agentm.context.outbox import Handler, Worker
 from tests.cli.nodes import MINE
 from tests.snapshot import snapshot
 
@@ -37,16 +39,22 @@ def write(node: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def work(handler: object, rounds: int = 1) -> None:
-    now = 0.0
-    for _ in range(rounds):
-        now += 10_000.0
-        Worker(select_backend(), handler, clock=lambda: now).run_once()  # type: ignore[arg-type]
+def edit_by_hand(node: str, text: str) -> None:
+    """An edit from long ago: nobody is at it any more."""
+    write(node, "content.md", text)
+    for name in os.listdir(node):
+        os.utime(os.path.join(node, name), (1_700_000_000, 1_700_000_000))
+
+
+def work(handler: Handler, rounds: int = 1) -> None:
+    """Let a worker have its rounds, each long after the one before."""
+    for now in range(0, 10_000 * rounds, 10_000):
+        Worker(select_backend(), handler, clock=partial(float, now)).run_once()
 
 
 @pytest.mark.spec("CTX-06")
 def test_a_dry_run_says_what_a_repair_then_does(shell, node, home):
-    write(node, "content.md", "Likes coffee.\n")
+    edit_by_hand(node, "Likes coffee.\n")
     before = snapshot(os.path.join(home, ".agentm"))
     assert shell.done("repair", "--dry-run") == (
         f"would  {MINE}/profile  adopt an edit made by hand as a new version\n"
@@ -81,6 +89,7 @@ def test_alerts_as_json(shell, node):
                 "action": "break",
                 "what": "mark as broken what cannot be made whole",
                 "alert": True,
+                "why": "",
             }
         ],
         "alerts": 1,
@@ -88,8 +97,6 @@ def test_alerts_as_json(shell, node):
 
 
 def test_an_alert_stands_out_on_a_terminal(shell, node, monkeypatch):
-    import sys
-
     write(node, ".meta.json", "[]")
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     assert "\x1b[1;31mALERT\x1b[0m" in shell("repair", "--dry-run")[1]
@@ -98,7 +105,7 @@ def test_an_alert_stands_out_on_a_terminal(shell, node, monkeypatch):
 
 
 def test_only_one_account_is_repaired_on_request(shell, node):
-    write(node, "content.md", "Likes coffee.\n")
+    edit_by_hand(node, "Likes coffee.\n")
     assert shell.json("repair", "--account", "acme")["scanned"] == 0
     assert len(shell.json("repair", "--account", "local")["findings"]) == 1
 
@@ -107,6 +114,8 @@ def test_a_damaged_memory_is_said_to_be_so(shell, node):
     write(node, ".meta.json", "[]")
     for args in (["read", "profile"], ["forget", "profile"], ["edit", "profile", "x"]):
         assert "agentm repair" in shell.refused(*args, code="node_broken")
+    shell.done("remember", "Met Ada.", "--to", "events/ada")
+    assert "events/ada" in shell("ls")[1]
 
 
 def test_a_memory_whose_versions_are_gone_does_not_hide_the_others(shell, node):

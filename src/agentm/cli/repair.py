@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 
 from agentm.cli.memories import open_store
 from agentm.cli.output import add_common_arguments, print_json, say
+from agentm.cli.texts import one_line
 from agentm.context.repair import Finding, RepairReport, repair
 
 DESCRIPTION = """\
@@ -51,12 +52,19 @@ def _line(finding: Finding, dry_run: bool) -> str:
     mark = "ALERT" if finding.alert else ("would" if dry_run else "did")
     if finding.alert and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         mark = f"\033[1;31m{mark}\033[0m"
-    return f"{mark}  {finding.uri}  {finding.action}"
+    why = f" ({one_line(finding.why)})" if finding.why else ""
+    return f"{mark}  {finding.uri}  {finding.action}{why}"
 
 
 def _as_json(report: RepairReport, dry_run: bool) -> dict[str, object]:
     findings = [
-        {"uri": one.uri, "action": one.action.name.lower(), "what": str(one.action), "alert": one.alert}
+        {
+            "uri": one.uri,
+            "action": one.action.name.lower(),
+            "what": str(one.action),
+            "alert": one.alert,
+            "why": one.why,
+        }
         for one in report.findings
     ]
     return {"scanned": report.scanned, "dry_run": dry_run, "findings": findings, "alerts": len(report.alerts)}
