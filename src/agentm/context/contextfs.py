@@ -99,7 +99,7 @@ class ContextFS:
         current = self.current(address)
         if version is None or version == current.meta.version:
             return replace(current.node(), status=NodeStatus.ACTIVE)
-        return history.version_at(self.backend, address, version).node()
+        return history.version_at(self.backend, address, current.meta, version).node()
 
     def exists(self, uri: str, ctx: RequestContext) -> bool:
         """Whether a memory is there and may be seen. Another tenant's is not there."""
@@ -158,7 +158,8 @@ class ContextFS:
         """What changed in the text between two versions."""
         address = parse_uri(uri)
         check(ctx, address)
-        before, after = (history.version_at(self.backend, address, number) for number in (old, new))
+        meta = self._meta(address)
+        before, after = (history.version_at(self.backend, address, meta, number) for number in (old, new))
         return unified_diff(before.parts[CONTENT], after.parts[CONTENT], f"{uri} v{old}", f"{uri} v{new}")
 
     def undo(self, uri: str, ctx: RequestContext, *, to: int | None = None, if_version: int | None = None) -> Receipt:

@@ -71,10 +71,8 @@ def versions(backend: StorageBackend, address: ContextUri, meta: Meta | None) ->
     return [version.node() for version in committed(backend, address, meta)]
 
 
-def version_at(backend: StorageBackend, address: ContextUri, number: int) -> Version:
-    from agentm.context.reader import read_meta
-
-    for version in committed(backend, address, read_meta(backend, address.locator)):
+def version_at(backend: StorageBackend, address: ContextUri, meta: Meta | None, number: int) -> Version:
+    for version in committed(backend, address, meta):
         if version.meta.version == number:
             return version
     raise NodeNotFoundError(f"{address} has no version {number}; agentm history lists those it has.")
