@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -44,6 +48,25 @@ def test_a_slug_leaves_room_for_a_number(character):
 def test_the_same_text_twice_is_two_memories(shell):
     uris = [shell.json("remember", "Likes tea.")["uri"] for _ in range(3)]
     assert uris == [f"{MINE}/events/likes-tea{end}" for end in ("", "-2", "-3")]
+
+
+def test_a_name_that_was_forgotten_is_not_given_to_another(shell):
+    shell.done("remember", "Likes tea.")
+    shell.done("forget", "events/likes-tea")
+    assert shell.json("remember", "Likes tea.")["uri"] == f"{MINE}/events/likes-tea-2"
+    shell.done("undo", "events/likes-tea")
+    assert len(shell.json("ls")["memories"]) == 2
+
+
+@pytest.mark.slow
+def test_processes_that_remember_the_same_at_once_do_not_share_a_name(shell):
+    command = [sys.executable, "-m", "agentm", "remember", "Likes tea.", "--json"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
+    receipts = [json.loads(process.communicate()[0]) for process in processes]
+    assert {receipt["version"] for receipt in receipts} == {1}
+    assert {receipt["uri"] for receipt in receipts} == {
+        f"{MINE}/events/likes-tea{end}" for end in ("", "-2", "-3", "-4")
+    }
 
 
 def test_words_need_no_quotes(shell):
@@ -151,6 +174,22 @@ def test_the_settings_name_the_caller(shell):
     node = shell.json("read", "profile")
     assert node["actor"] == "human:bob"
     assert shell.json("remember", "x", "--to", "profile", "--user", "eve")["uri"].startswith("ctx://acme/users/eve/")
+
+
+def test_a_setting_that_is_no_name_is_refused(shell, home):
+    os.mkdir(os.path.join(home, ".agentm"))
+    with open(os.path.join(home, ".agentm", ".agentm-config.json"), "w") as file:
+        file.write('{"identity.user": 7}')
+    assert "identity.user" in shell.refused("ls", code="config_invalid")
+    shell.done("config", "set", "identity.user", "a/b")
+    shell.refused("ls", code="invalid_uri")
+
+
+def test_a_store_that_forgets_says_so(shell):
+    shell.done("config", "--storage-backend", "memory")
+    code, out, err = shell("remember", "Likes tea.")
+    assert (code, out) == (0, f"remembered {MINE}/events/likes-tea (version 1)\n")
+    assert err == "agentm: hint: the store 'memory' forgets everything when this command ends.\n"
 
 
 def test_a_login_name_is_made_safe(shell, monkeypatch):

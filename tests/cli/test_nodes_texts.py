@@ -18,6 +18,8 @@ from tests.snapshot import snapshot
 def test_text_comes_from_stdin_as_it_is(shell):
     shell.done("remember", "-", "--to", "profile", stdin="Zürich\r\n\n".encode())
     assert shell.json("read", "profile")["content"] == "Zürich\r\n\n"
+    shell.done("edit", "profile", "--file", "-", stdin=b"Bern")
+    assert shell.json("read", "profile")["content"] == "Bern"
 
 
 def test_text_comes_from_a_file_as_it_is(shell, tmp_path):

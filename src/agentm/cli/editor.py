@@ -72,7 +72,7 @@ def keeping(text: str, file: str | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        path = file if file is not None else Draft(text).path
+        path = Draft(text).path if file in (None, "-") else file
         say(f"agentm: hint: your text is kept in {path}", sys.stderr)
         raise
 

@@ -18,7 +18,7 @@ from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import SCHEME, Folder, parse_place, parse_uri
 from agentm.errors import ConfigError, InvalidUriError, NodeNotFoundError
-from agentm.seam import StorageBackend
+from agentm.seam import StorageBackend, protocol_of
 
 ACCOUNT = "local"
 
@@ -116,7 +116,10 @@ def request_context(options: Namespace) -> RequestContext:
 def open_store(options: Namespace) -> StorageBackend:
     from agentm.selection import select_backend
 
-    return select_backend(install_prefix=options.install_prefix)
+    backend = select_backend(install_prefix=options.install_prefix)
+    if protocol_of(backend) == "memory":
+        say("agentm: hint: the store 'memory' forgets everything when this command ends.", sys.stderr)
+    return backend
 
 
 def own_space(ctx: RequestContext) -> str:

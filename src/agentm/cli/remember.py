@@ -77,9 +77,16 @@ def _write_new(memories: Memories, options: Namespace) -> Receipt:
     for number in range(1, MOST_ALIKE):
         uri = _address(memories, slug if number == 1 else f"{slug}-{number}", options)
         try:
+            if _was_ever(memories, uri):
+                continue
             return memories.fs.write_node(ContextNode(uri, text, tags=tuple(options.tag)), memories.ctx, if_version=0)
         except (NodeConflictError, NodeBrokenError):
             continue
     raise InvalidUriError(
         f"there are {MOST_ALIKE} memories named {slug!r}; name this one with --slug.", code="uri_taken"
     )
+
+
+def _was_ever(memories: Memories, uri: str) -> bool:
+    """Whether a memory is there, or was and can still be brought back: its name is not for another one."""
+    return memories.fs.exists(uri, memories.ctx) or bool(memories.fs.history(uri, memories.ctx))

@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 def add_text_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TEXT", help="the text; '-' reads it from stdin")
-    parser.add_argument("--file", metavar="FILE", help="read the text from this file")
+    parser.add_argument("--file", metavar="FILE", help="read the text from this file; '-' is stdin")
 
 
 def has_text(options: Namespace) -> bool:
@@ -31,10 +31,10 @@ def given_text(options: Namespace) -> str:
         raise UsageError("give either a text or --file, not both.")
     if not has_text(options):
         raise UsageError("there is no text; give it as an argument, with --file, or on stdin with '-'.")
-    if options.file is not None:
-        text = file_text(options.file)
-    elif options.text == ["-"]:
+    if options.file == "-" or options.text == ["-"]:
         text = _stdin_text()
+    elif options.file is not None:
+        text = file_text(options.file)
     else:
         text = _argument_text(" ".join(options.text))
     if not text.strip():
