@@ -79,6 +79,20 @@ def test_relations_are_seen_from_both_ends(anywhere):
     ]
 
 
+def test_options_may_stand_anywhere(shell):
+    shell.done("remember", "--to", "entities/ada", "Ada.")
+    shell.done("remember", "--user", "alice", "The", "--to", "events/fair", "fair.")
+    assert shell.done("read", "events/fair") == "The fair.\n"
+    shell.done("relate", "events/fair", "--type", "about", "entities/ada")
+    shell.done("edit", "events/fair", "--if-version", "2", "-", stdin=b"The great fair.")
+    assert shell.json("diff", "--user", "alice", "events/fair", "1", "--account", "local", "2")["new"] == 2
+    shell.done("remember", "--to", "profile", "--", "--json is what she likes")
+    assert shell.done("read", "profile") == "--json is what she likes\n"
+    shell.done("remember", "--to", "profile", "-- a dash --")
+    assert shell.done("read", "profile") == "-- a dash --\n"
+    assert "events/fair" in shell.done("ls", "--user", "alice", "events")
+
+
 def test_a_change_keeps_relations_and_tags(shell):
     shell.done("remember", "Ada.", "--to", "entities/ada")
     shell.done("remember", "Fair.", "--to", "events/fair", "--tag", "fun", "--tag", "trip")

@@ -70,6 +70,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help.")
 
+    def parse(self, args: list[str]) -> argparse.Namespace:
+        """Options may stand between the other arguments, as in ``relate A --type about B``."""
+        if self._subparsers is not None:  # those know only the plain order
+            return self.parse_args(args)
+        return self.parse_intermixed_args(args)
+
 
 def run(args: list[str]) -> int:
     """Run a command line. Only an interrupt, or an output that cannot be written, gets out as an exception."""
@@ -119,7 +125,7 @@ def _run_command(args: list[str]) -> int:
     )
     command.add_arguments(parser)
     try:
-        options = parser.parse_args(args[1:])
+        options = parser.parse(args[1:])
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     return int(command.run(options))
