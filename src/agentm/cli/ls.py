@@ -12,7 +12,7 @@ from agentm.cli.texts import one_line
 
 DESCRIPTION = """\
 List the memories below a folder, one line each: its address and what it says in short.
-Exits 1 if a memory is too damaged to be listed."""
+Exits 1 if one of them cannot be read."""
 EXAMPLES = """\
   agentm ls
   agentm ls preferences

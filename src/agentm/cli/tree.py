@@ -14,7 +14,7 @@ from agentm.context.uri import Folder, parse_place
 
 DESCRIPTION = """\
 Show folders and memories as a tree, each memory with what it says in short.
-Exits 1 if a memory is too damaged to be shown."""
+Exits 1 if one of them cannot be read."""
 EXAMPLES = """\
   agentm tree
   agentm tree events
