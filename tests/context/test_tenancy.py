@@ -36,14 +36,6 @@ METHODS = {
     "list_children folder": lambda fs, ctx, uri: fs.list_children(uri.rpartition("/")[0], ctx),
 }
 READING = ("read_node", "relations", "history", "diff", "list_children")
-    "read_node",
-    "read_node version",
-    "relations",
-    "history",
-    "diff",
-    "list_children node",
-    "list_children folder",
-)
 
 STRANGERS: dict[str, RequestContext] = {
     "another account": RequestContext("globex", user_id="alice", agent_id="scout"),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
-from agentm.context.events import upsert_context
-from agentm.context.node import CONTENT, PARTS, ContextNode, Meta, NodeStatus, RelationEdge, Version, digest
+from agentm.context.events import upserts
+from agentm.context.node import CONTENT, PARTS, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version, digest
 from agentm.context.reader import broken, is_shown, is_visible, read_meta, read_text, read_version
 from agentm.context.repair import mend, mend_held
 from agentm.context.summarise import DEFAULT, Summariser
@@ -262,7 +262,8 @@ class ContextFS:
             now=self.clock(),
             summariser=self._summariser,
         )
-        return Draft(uri.locator, version, upsert_context(version), standing)
+        edges = standing[RELATIONS].text if live else None
+        return Draft(uri.locator, version, upserts(version, edges), standing)
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {

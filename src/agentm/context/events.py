@@ -8,7 +8,18 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agentm.context.node import ABSTRACT, CONTENT, DLQ, OUTBOX, OVERVIEW, RelationEdge, Version
+from agentm.context.node import (
+    ABSTRACT,
+    CONTENT,
+    DLQ,
+    OUTBOX,
+    OVERVIEW,
+    RELATIONS,
+    RelationEdge,
+    Version,
+    dump_relations,
+    load_relations,
+)
 from agentm.context.uri import parse_uri
 from agentm.errors import InvalidNodeError
 from agentm.seam.locator import Locator
@@ -62,6 +73,16 @@ def upsert_context(version: Version) -> OutboxEvent:
         for level, part in enumerate((ABSTRACT, OVERVIEW, CONTENT))
     ]
     return _event(UPSERT_CONTEXT, version, {"records": records})
+
+
+def upserts(version: Version, known_edges: str | None = None) -> tuple[OutboxEvent, ...]:
+    """What the index is to be told of a version; of its edges first, and only if it does not know them.
+
+    That of the version comes last: where it is, all are.
+    """
+    if version.parts[RELATIONS] == (known_edges or dump_relations(())):
+        return (upsert_context(version),)
+    return upsert_relation(version, load_relations(version.parts[RELATIONS])), upsert_context(version)
 
 
 def delete_context(version: Version) -> OutboxEvent:

@@ -19,6 +19,7 @@ from typing import Protocol
 from agentm.context.events import (
     APPLIED,
     MAX_RETRY,
+    UPSERT_RELATION,
     OutboxEvent,
     dead_place,
     dump_event,
@@ -103,7 +104,8 @@ class Worker:
         except Exception as error:  # whatever a handler does, others flow on
             self._fail(found.node, event, token, error, tally)
         else:
-            mark_applied(self._backend, found.node, event.version)
+            if event.event_type != UPSERT_RELATION:  # that a version's edges are known does not make it known
+                mark_applied(self._backend, found.node, event.version)
             _remove(self._backend, event_place(found.node, event.event_id))
             tally.applied += 1
 

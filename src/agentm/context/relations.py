@@ -16,7 +16,7 @@ from agentm.context.reader import is_shown, read_text
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.errors import InvalidNodeError, NodeConflictError, NodeNotFoundError
-from agentm.seam import Locator, StorageBackend, update
+from agentm.seam import Locator, Remove, StorageBackend, require, update
 
 if TYPE_CHECKING:
     from agentm.context.contextfs import ContextFS, Receipt
@@ -33,7 +33,8 @@ def checked(edges: tuple[RelationEdge, ...], uri: ContextUri) -> tuple[RelationE
         target = parse_uri(edge.to_uri)
         if target.account != uri.account:
             raise InvalidNodeError(f"an edge leads to {edge.to_uri}, in another account; edges stay within one.")
-        if not edge.relation_type or not 0.0 <= edge.weight <= 1.0:
+        weighed = isinstance(edge.weight, int | float) and 0.0 <= edge.weight <= 1.0
+        if not edge.relation_type or not isinstance(edge.relation_type, str) or not weighed:
             raise InvalidNodeError(f"the edge to {edge.to_uri} needs a type and a weight from 0 to 1.")
         edge = replace(edge, to_uri=str(target))
         named[edge.name] = edge
@@ -84,14 +85,14 @@ def edges_of(fs: ContextFS, uri: str, ctx: RequestContext, direction: str) -> li
     node = fs.current(address).node()
     found = list(node.relations) if direction in ("out", "both") else []
     if direction in ("in", "both"):
-        for origin in backlinks(fs, address):
+        for origin in backlinks(fs.backend, address):
             if may(ctx, parse_uri(origin), write=False):
                 found += [edge for edge in _outgoing(fs, origin) if edge.to_uri == str(address)]
     return found
 
 
-def backlinks(fs: ContextFS, address: ContextUri) -> list[str]:
-    return _uris(read_text(fs.backend, _place(address)))
+def backlinks(backend: StorageBackend, address: ContextUri) -> list[str]:
+    return _uris(read_text(backend, _place(address)))
 
 
 def _uris(text: str | None) -> list[str]:
@@ -111,17 +112,27 @@ def note_backlink(backend: StorageBackend, target: ContextUri, origin: str) -> N
 
 def follow_move(fs: ContextFS, source: ContextUri, target: ContextUri, ctx: RequestContext) -> None:
     """Edges that led to the old address lead to the new one."""
-    for origin in backlinks(fs, source):
+    for origin in backlinks(fs.backend, source):
         note_backlink(fs.backend, target, origin)
         _redirect(fs, origin, str(source), str(target), ctx)
     for edge in _outgoing(fs, str(target)):
         note_backlink(fs.backend, parse_uri(edge.to_uri), str(target))
+    _nobody_points_at(fs.backend, source)
 
 
 def forget(fs: ContextFS, address: ContextUri, ctx: RequestContext) -> None:
     """Edges that led to what is gone go too."""
-    for origin in backlinks(fs, address):
+    for origin in backlinks(fs.backend, address):
         _redirect(fs, origin, str(address), None, ctx)
+    _nobody_points_at(fs.backend, address)
+
+
+def _nobody_points_at(backend: StorageBackend, address: ContextUri) -> None:
+    if backend.exists(_place(address)):
+        if backend.capabilities.remove:
+            require(backend, Remove).remove(_place(address))
+        else:
+            backend.write(_place(address), "[]\n")
 
 
 def _redirect(fs: ContextFS, origin: str, old: str, new: str | None, ctx: RequestContext) -> None:

@@ -16,12 +16,13 @@ from enum import StrEnum
 from agentm.context import history
 from agentm.context.drafting import new_version, utc_now
 from agentm.context.events import (
+    UPSERT_RELATION,
     OutboxEvent,
     delete_context,
     dump_event,
     event_place,
     move_context,
-    upsert_context,
+    upserts,
 )
 from agentm.context.node import (
     ABSTRACT,
@@ -42,8 +43,9 @@ from agentm.context.node import (
 )
 from agentm.context.outbox import applied_version, events_of
 from agentm.context.reader import has_arrived, kept_version, read_meta, read_text
-from agentm.context.relations import checked, note_backlink
+from agentm.context.relations import backlinks, checked, follow_move, forget, note_backlink
 from agentm.context.summarise import checked_abstract
+from agentm.context.tenancy import RequestContext
 from agentm.context.transitions import clear, finish_move
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
@@ -69,6 +71,7 @@ class Action(StrEnum):
     CANCEL_MOVE = "discard the target of a move that did not happen"
     TELL = "register the event that was lost"
     CLEAR = "remove the files of a node that has ended"
+    RELINK = "lead edges to where a node went, or take them away with it"
     ADOPT = "adopt an edit made by hand as a new version"
 
 
@@ -90,6 +93,8 @@ class Observed:
     told: bool
     """Whether the index knows the committed version, or an event is there to tell it."""
     source_moved_here: bool = False
+    pointed_at: bool = False
+    """Whether other nodes may still have edges to it."""
     at_rest: bool = True
     """Whether the parts were last touched long enough ago for an editor to be done with them."""
 
@@ -151,14 +156,16 @@ def _decide_ended(seen: Observed) -> Action:
     if not seen.told:
         return Action.TELL
     left = any(text is not None for text in seen.parts.values()) or bool(seen.damaged)
-    return Action.CLEAR if left else Action.NOTHING
+    if left and seen.meta is not None and seen.meta.status is not NodeStatus.ARCHIVED:
+        return Action.CLEAR
+    return Action.RELINK if seen.pointed_at else Action.NOTHING
 
 
 _OF_STATUS = {
     NodeStatus.PENDING: _decide_pending,
     NodeStatus.ACTIVE: _decide_active,
     NodeStatus.BROKEN: lambda seen: Action.NOTHING,
-    NodeStatus.ARCHIVED: lambda seen: Action.NOTHING if seen.told else Action.TELL,
+    NodeStatus.ARCHIVED: _decide_ended,
     NodeStatus.DELETED: _decide_ended,
     NodeStatus.MOVED: _decide_ended,
 }
@@ -190,6 +197,7 @@ def observe(backend: StorageBackend, address: ContextUri, quiet: float = 0.0) ->
         kept=None if meta is None else kept_version(backend, node, meta),
         told=meta is not None and is_told(backend, address, meta),
         source_moved_here=meta is not None and has_arrived(backend, meta),
+        pointed_at=bool(backlinks(backend, address)),
         at_rest=quiet <= 0.0 or not any(_touched_within(backend, node.child(name), quiet) for name in PARTS),
     )
 
@@ -204,7 +212,10 @@ def _touched_within(backend: StorageBackend, place: Locator, seconds: float) -> 
 def is_told(backend: StorageBackend, address: ContextUri, meta: Meta) -> bool:
     if applied_version(backend, address.locator) >= meta.version:
         return True
-    return any(found.event.version == meta.version for found in events_of(backend, address))
+    return any(
+        found.event.version == meta.version and found.event.event_type != UPSERT_RELATION
+        for found in events_of(backend, address)
+    )
 
 
 def _unfinished(backend: StorageBackend, node: Locator, meta: Meta | None) -> tuple[Version, ...]:
@@ -282,7 +293,24 @@ def mend(
 ) -> list[Action]:
     """Put one node right, and say what was done."""
     with locked(backend, address.locator) as held:
-        return mend_held(backend, address, held, actor=actor, quiet=quiet)
+        done = mend_held(backend, address, held, actor=actor, quiet=quiet)
+    seen = observe(backend, address, quiet)
+    if decide(seen) is Action.RELINK:
+        _relink(backend, seen, actor)
+        done.append(Action.RELINK)
+    return done
+
+
+def _relink(backend: StorageBackend, seen: Observed, actor: str) -> None:
+    """Changes other nodes, each under its own lock: nobody may hold one and ask for another."""
+    from agentm.context.contextfs import ContextFS  # which mends nodes itself
+
+    assert seen.meta is not None
+    ctx = RequestContext(seen.address.account, actor=actor)
+    if seen.meta.status is NodeStatus.MOVED and seen.meta.other_uri:
+        follow_move(ContextFS(backend), seen.address, parse_uri(seen.meta.other_uri), ctx)
+    else:
+        forget(ContextFS(backend), seen.address, ctx)
 
 
 def mend_held(
@@ -293,7 +321,7 @@ def mend_held(
     for _ in range(len(Action)):
         seen = observe(backend, address, quiet)
         action = decide(seen)
-        if action is Action.NOTHING:
+        if action in (Action.NOTHING, Action.RELINK):
             break
         Executor(backend, held, actor).do(action, seen)
         done.append(action)
@@ -390,8 +418,8 @@ class Executor:
             self._remove(node.child(META))
 
     def _tell(self, seen: Observed) -> None:
-        event = _event_for(seen)
-        self._backend.write(event_place(seen.address.locator, event.event_id), dump_event(event))
+        for event in _events_for(seen):
+            self._backend.write(event_place(seen.address.locator, event.event_id), dump_event(event))
 
     def _clear(self, seen: Observed) -> None:
         moved = seen.meta is not None and seen.meta.status is NodeStatus.MOVED
@@ -432,19 +460,19 @@ class Executor:
     def _publish(self, seen: Observed, version: Version, *, kept: bool) -> None:
         node = seen.address.locator
         standing = standing_parts(self._backend, node)
-        publish(self._backend, [Draft(node, version, upsert_context(version), standing, kept=kept)], self._held)
+        publish(self._backend, [Draft(node, version, upserts(version), standing, kept=kept)], self._held)
 
     def _remove(self, place: Locator) -> None:
         if self._backend.capabilities.remove and self._backend.exists(place):
             require(self._backend, Remove).remove(place)
 
 
-def _event_for(seen: Observed) -> OutboxEvent:
+def _events_for(seen: Observed) -> tuple[OutboxEvent, ...]:
     assert seen.meta is not None
     texts = {name: text or "" for name, text in seen.parts.items()}
     version = Version(seen.meta, texts if not seen.kept else seen.kept.parts)
     if seen.meta.status is NodeStatus.ACTIVE:
-        return upsert_context(version)
+        return upserts(version)
     if seen.meta.status is NodeStatus.MOVED and seen.meta.other_uri:
-        return move_context(version, seen.meta.other_uri)
-    return delete_context(version)
+        return (move_context(version, seen.meta.other_uri),)
+    return (delete_context(version),)

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from agentm.context import history
-from agentm.context.events import delete_context, move_context, upsert_context
+from agentm.context.events import delete_context, move_context, upserts
 from agentm.context.node import (
     HISTORY,
     PARTS,
     RELATIONS,
     NodeStatus,
+    RelationEdge,
     Version,
     digest,
     dump_relations,
@@ -41,7 +42,7 @@ def end(
     """Delete or archive: the meta says so first, then the index is told, then the files go."""
     meta = replace(current.meta, status=status, version=current.meta.version + 1, other_uri=None, **stamp)
     version = Version(meta, current.parts)
-    draft = Draft(address.locator, version, delete_context(version), standing_parts(backend, address.locator))
+    draft = Draft(address.locator, version, (delete_context(version),), standing_parts(backend, address.locator))
     publish(backend, [draft], held)
     if status is NodeStatus.DELETED:
         clear(backend, address.locator, purge=purge)
@@ -61,7 +62,7 @@ def move(
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
     standing = standing_parts(backend, source.locator)
-    publish(backend, [Draft(source.locator, leaving, move_context(leaving, str(target)), standing)], held)
+    publish(backend, [Draft(source.locator, leaving, (move_context(leaving, str(target)),), standing)], held)
     # From here on the move has happened: what cannot be tidied up now is left to the repair.
     draft.told = False
     with suppress(OSError):
@@ -82,7 +83,7 @@ def _lay_out(
     edges = load_relations(current.parts[RELATIONS])
     parts = {
         **current.parts,
-        RELATIONS: dump_relations(tuple(replace(edge, from_uri=str(target)) for edge in edges)),
+        RELATIONS: dump_relations(tuple(_led_elsewhere(edge, str(source), str(target)) for edge in edges)),
     }
     meta = replace(
         current.meta,
@@ -98,16 +99,20 @@ def _lay_out(
     )
     for place in history.places(backend, source.locator):
         backend.write(target.locator.child(HISTORY, place.name), backend.read(place))
-    draft = Draft(target.locator, Version(meta, parts), None, standing_parts(backend, target.locator))
+    draft = Draft(target.locator, Version(meta, parts), (), standing_parts(backend, target.locator))
     publish(backend, [draft], held)
     return draft
+
+
+def _led_elsewhere(edge: RelationEdge, old: str, new: str) -> RelationEdge:
+    return replace(edge, from_uri=new, to_uri=new if edge.to_uri == old else edge.to_uri)
 
 
 def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
     """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    draft = Draft(node, version, upsert_context(version), standing_parts(backend, node), kept=True)
+    draft = Draft(node, version, upserts(version), standing_parts(backend, node), kept=True)
     publish(backend, [draft], held)
     return draft.told
 

@@ -69,7 +69,7 @@ class Draft:
 
     node: Locator
     version: Version
-    event: OutboxEvent | None
+    events: tuple[OutboxEvent, ...]
     standing: dict[str, Part] = field(default_factory=dict)
     kept: bool = False
     """Whether the history has this version already, as when only its status changes."""
@@ -81,9 +81,7 @@ class Draft:
         if step == (HISTORY,):
             return [] if self.kept else [(self._history_place, dump_version(self.version), ABSENT)]
         if step == ("event",):
-            if self.event is None:
-                return []
-            return [(event_place(self.node, self.event.event_id), dump_event(self.event), None)]
+            return [(event_place(self.node, event.event_id), dump_event(event), None) for event in self.events]
         return [(self.node.child(name), self._text(name), self._token(name)) for name in step if self._differs(name)]
 
     def _differs(self, name: str) -> bool:
