@@ -54,6 +54,9 @@ from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBr
 from agentm.seam import Held, Locator, Remove, Rename, StorageBackend, require
 
 QUIET_SECONDS = 2.0
+DAMAGED = ".damaged"
+BY_HAND = ("edit:by-hand",)
+"""The source of an adopted version. Its text stood in the node before it: it does not show how far a writer got."""
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +145,7 @@ def _decide_about_parts(seen: Observed) -> Action:
     reached = any(
         text is not None and digest(text) == version.meta.parts.get(name)
         for version in seen.unfinished
+        if version.meta.sources != BY_HAND
         for name, text in seen.parts.items()
         if seen.meta is None or version.meta.parts.get(name) != seen.meta.parts.get(name)
     )
@@ -155,8 +159,14 @@ def _decide_about_parts(seen: Observed) -> Action:
 def _decide_ended(seen: Observed) -> Action:
     if not seen.told:
         return Action.TELL
+    if seen.unfinished:
+        return Action.DISCARD
     left = any(text is not None for text in seen.parts.values()) or bool(seen.damaged)
-    if left and seen.meta is not None and seen.meta.status is not NodeStatus.ARCHIVED:
+    if seen.meta is not None and seen.meta.status is NodeStatus.ARCHIVED:
+        left = False
+        if seen.kept is not None and (seen.damaged or seen.differs):
+            return Action.RESTORE
+    if left:
         return Action.CLEAR
     return Action.RELINK if seen.pointed_at else Action.NOTHING
 
@@ -177,6 +187,8 @@ def observe(backend: StorageBackend, address: ContextUri, quiet: float = 0.0) ->
     meta, meta_damaged = None, False
     try:
         meta = read_meta(backend, node)
+        # Put aside, and then the repair died before it could say so.
+        meta_damaged = meta is None and backend.exists(node.child(f"{META}{DAMAGED}"))
     except NodeBrokenError:
         meta_damaged = True
     parts: dict[str, str | None] = {}
@@ -357,7 +369,9 @@ class Executor:
 
     def _restore(self, seen: Observed) -> None:
         assert seen.kept is not None
-        self._publish(seen, seen.kept, kept=True)
+        for name in seen.damaged:
+            self._put_aside(seen.address.locator.child(name))
+        self._publish(seen, seen.kept, kept=True, events=() if seen.told else _events_for(seen))
         self._discard(seen)
 
     def _activate(self, seen: Observed) -> None:
@@ -369,7 +383,7 @@ class Executor:
 
     def _break(self, seen: Observed) -> None:
         node = seen.address.locator
-        if seen.meta_damaged:
+        if seen.meta_damaged and self._backend.exists(node.child(META)):
             self._put_aside(node.child(META))
         now = utc_now()
         meta = seen.meta or Meta(
@@ -389,8 +403,11 @@ class Executor:
 
     def _put_aside(self, place: Locator) -> None:
         """A damaged file is evidence: it is kept beside, under a name that says so."""
-        aside = place.parent.child(f"{place.name}.damaged")
-        if self._backend.capabilities.rename and not self._backend.exists(aside):
+        aside, count = place.parent.child(f"{place.name}{DAMAGED}"), 1
+        while self._backend.exists(aside):
+            count += 1
+            aside = place.parent.child(f"{place.name}{DAMAGED}-{count}")
+        if self._backend.capabilities.rename:
             require(self._backend, Rename).rename(place, aside)
 
     def _finish_move(self, seen: Observed) -> None:
@@ -438,7 +455,7 @@ class Executor:
             tags=seen.meta.tags,
         )
         owner = seen.address.owner_space.partition(":")[2]
-        version = new_version(node, seen.address, actor=f"human:{owner}", before=seen.meta)
+        version = new_version(node, seen.address, actor=f"human:{owner}", sources=BY_HAND, before=seen.meta)
         self._publish(seen, version, kept=False)
 
     def _edited(self, seen: Observed, name: str) -> str | None:
@@ -457,10 +474,13 @@ class Executor:
             note_backlink(self._backend, parse_uri(edge.to_uri), edge.from_uri)
         return edges
 
-    def _publish(self, seen: Observed, version: Version, *, kept: bool) -> None:
+    def _publish(
+        self, seen: Observed, version: Version, *, kept: bool, events: tuple[OutboxEvent, ...] | None = None
+    ) -> None:
         node = seen.address.locator
-        standing = standing_parts(self._backend, node)
-        publish(self._backend, [Draft(node, version, upserts(version), standing, kept=kept)], self._held)
+        events = upserts(version) if events is None else events
+        draft = Draft(node, version, events, standing_parts(self._backend, node), kept=kept)
+        publish(self._backend, [draft], self._held)
 
     def _remove(self, place: Locator) -> None:
         if self._backend.capabilities.remove and self._backend.exists(place):

@@ -97,10 +97,11 @@ def _lay_out(
         parts={name: digest(text) for name, text in parts.items()},
         **stamp,
     )
-    for place in history.places(backend, source.locator):
-        backend.write(target.locator.child(HISTORY, place.name), backend.read(place))
     draft = Draft(target.locator, Version(meta, parts), (), standing_parts(backend, target.locator))
     publish(backend, [draft], held)
+    # Only now: whatever lies in the history of a node that waits for a move can be told from what was there before.
+    for place in history.places(backend, source.locator):
+        backend.write(target.locator.child(HISTORY, place.name), backend.read(place))
     return draft
 
 
