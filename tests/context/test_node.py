@@ -242,7 +242,7 @@ def test_a_mix_without_a_kept_version_is_damage_and_said_so(fs, store):
 
 
 BAD_NODES = {
-    "no text": (memory(None), "not text"),
+    "no text": (ContextNode(VISIT, None), "not text"),  # type: ignore[arg-type]
     "lone surrogate": (memory("a\ud800b"), "UTF-8"),
     "overlong abstract": (memory(abstract="x" * (LONGEST_ABSTRACT + 1)), "at most 100"),
     "abstract of two lines": (memory(abstract="a\nb"), "one line"),

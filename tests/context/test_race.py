@@ -52,13 +52,15 @@ class Race:
                 assert process.stdin is not None
                 process.stdin.write("go\n")
                 process.stdin.flush()
-            heard = [process.communicate(timeout=240) for process in running]
+            return [self._hear(process) for process in running]
         finally:
             for process in running:
                 process.kill()
-        for process, (_, complaint) in zip(running, heard, strict=True):
-            assert process.returncode == 0, complaint
-        return [json.loads(said) for said, _ in heard]
+
+    def _hear(self, process: subprocess.Popen[str]) -> Any:
+        said, complaint = process.communicate(timeout=240)
+        assert process.returncode == 0, complaint
+        return json.loads(said)
 
 
 @pytest.fixture(params=STORES)
