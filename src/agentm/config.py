@@ -23,11 +23,15 @@ VAULT_PATH = "plugins.obsidian-vault.vault_path"
 LEGACY_VAULT_PATH = "vault_path"
 SQLITE_PATH = "plugins.sqlite.path"
 STATE_MODE = "state_mode"
+IDENTITY_ACCOUNT = "identity.account"
+IDENTITY_USER = "identity.user"
 
 KNOWN_KEYS = {
     STORAGE_BACKEND: "the store to use: device-local, vault, sqlite, memory, or one that a plugin provides",
     VAULT_PATH: "the folder of the vault store",
     SQLITE_PATH: "the file of the sqlite store",
+    IDENTITY_ACCOUNT: "the account that commands about memories act in",
+    IDENTITY_USER: "the user whose memories they are",
     STATE_MODE: "where plan and progress files live",
     LEGACY_VAULT_PATH: f"the older name of {VAULT_PATH}, still read",
 }

@@ -99,12 +99,11 @@ def test_no_cluster_is_cut(pieces):
     whole = {unicodedata.normalize("NFC", "".join(pieces[:n])) for n in range(1, len(pieces))}
     assert abstract.endswith("…")
     assert abstract[:-1] in whole
-    assert len(abstract) > 85
 
 
 @given(st.lists(st.sampled_from(WHOLE), min_size=100, max_size=120))
 def test_no_cluster_is_cut_in_an_overview(pieces):
-    overview = overview_of("# {0}\n\n## a{0}\n\nb{0}\n\n- [fact] {0}\n".format("".join(pieces)))
+    overview = overview_of("# {0}\n\n## a{0}\n\nbb{0}\n\n- [fact] {0}\n".format("".join(pieces)))
     whole = {unicodedata.normalize("NFC", "".join(pieces[:n])) for n in range(len(pieces))}
     shown = [line.lstrip("#- ab").removeprefix("[fact] ") for line in overview.splitlines() if line.endswith("…")]
     assert len(shown) == 4
@@ -161,12 +160,10 @@ def test_words_stay_whole(words):
         assert len(shown) >= 99 - 15
 
 
-@given(
-    st.lists(st.text(alphabet="abcdefghij", min_size=1, max_size=9), min_size=2, max_size=12), st.sampled_from(".!?")
-)
+@given(st.lists(st.text(alphabet="abcdefgh", min_size=1, max_size=7), min_size=2, max_size=11), st.sampled_from(".!?"))
 def test_a_short_line_is_its_own_abstract(words, end):
     text = f"{' '.join(words).capitalize()}{end} {words[0].capitalize()}{end}"
-    assert abstract_of(text) == checked_abstract(text) == (text if len(text) <= 100 else abstract_of(text))
+    assert abstract_of(text) == checked_abstract(text) == text
 
 
 @pytest.mark.parametrize(
@@ -179,6 +176,7 @@ def test_a_short_line_is_its_own_abstract(words, end):
         "C:\\notes\\today.md",
         "今日は雨です。明日は晴れます。",
         "call __init__ first",
+        "2**3 and 4**5 are powers",
         "x==y==z",
         "42",
         "#release",
@@ -218,16 +216,18 @@ def test_without_spaces_a_pause_is_where_to_cut(pause):
     assert abstract_of(before + pause + behind) == f"{before}…"
 
 
-@pytest.mark.parametrize(
-    "text", ["数据库迁移需要停机两小时并且通知用户" * 20, "フォルダーとッャュョを" * 20, "เครื่องแม่ข่ายใหม่ที่กำลังย้าย" * 10]
-)
-def test_without_spaces_or_pauses_the_line_is_filled(text):
+@pytest.mark.parametrize("shift", range(12))
+@pytest.mark.parametrize("text", ["数据库迁移需要停机并且通知用户", "フォルダーとッャュョを", "เครื่องแม่ข่ายใหม่ที่กำลังย้าย"])
+def test_without_spaces_or_pauses_the_line_is_filled(text, shift):
+    text = text[:1] * shift + text * 20
     abstract = abstract_of(text)
-    assert 90 <= len(abstract) <= 100
-    assert text.startswith(abstract[:-1])
-    following = text[len(abstract) - 1]
-    assert not unicodedata.category(following).startswith("M")
-    assert following not in "ーッャュョาำะ"
+    shown = abstract.removesuffix("…")
+    assert 92 <= len(abstract) <= 100
+    assert text.startswith(shown)
+    assert not unicodedata.category(text[len(shown)]).startswith("M")
+    # Neither a sign that belongs to what is before it, nor one that waits for what follows.
+    assert text[len(shown)] not in "ーッャュョาำะ"
+    assert shown[-1] not in "เแโใไ"
 
 
 # A model's answer.
@@ -439,6 +439,7 @@ def test_sections_without_anything_are_left_out():
         ("# Shopping\n\n- [ ] milk\n- [x] eggs\n", "Shopping — milk; eggs"),
         ("[![build](b.svg)](https://a.example)\n\n# Tool\n\nMade of *plain files*.", "Tool — Made of plain files."),
         ("![A cat asleep](cat.png)", "A cat asleep"),
+        ("# Tea\n\nTea is green.", "Tea is green."),
         ("Title\n=====\n\nText with `a*b*c` and ~~old~~ **new**.", "Title — Text with a*b*c and old new."),
         ("2024-05-01\n\nhttps://a.example #x\n\nMet Alice.", "Met Alice."),
         ("<!-- hidden\nlines --><b>Shown</b> &amp; read[^1].", "Shown & read."),
@@ -504,20 +505,43 @@ def test_a_list_that_does_not_fit_says_so():
     assert outline.strip().endswith("- …")
 
 
-def test_key_points_are_about_what_the_note_is_about():
-    filler = [
-        f"Something else happened then {word}." for word in ("again", "there", "slowly", "loudly", "outside", "later")
-    ]
-    note = "# Database migration\n\n" + "\n\n".join(
-        [*filler, "The database migration ends on 2025-06-30.", *filler * 3]
-    )
+@pytest.mark.parametrize(
+    "telling", ["the database migration has an owner now.", "it costs 4200 a month.", "we moved it to Lisbon together."]
+)
+def test_key_points_are_the_sentences_that_tell_most(telling):
+    filler = [f"then it was quite {chr(97 + n // 26)}{chr(97 + n % 26)}like for a while." for n in range(60)]
+    note = "\n\n".join(["# Database migration", *filler[:40], telling, *filler[40:]])
     points = sections(overview_of(note))["Key points"]
-    assert "The database migration ends on 2025-06-30." in points
+    assert f"- {telling}\n" in points
+    assert points.count("\n- ") < 10
+
+
+def test_what_sentences_share_is_what_the_note_is_about():
+    filler = [f"then it was quite {chr(97 + n // 26)}{chr(97 + n % 26)}like for a while." for n in range(60)]
+    about = ["the espresso machine leaks.", "a new espresso gasket is ordered.", "our espresso tastes of rubber."]
+    note = "\n\n".join([*filler[:20], about[0], *filler[20:40], about[1], about[2], *filler[40:]])
+    points = sections(overview_of(note))["Key points"]
+    assert [sentence for sentence in about if sentence not in points] == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Am 17. März kommt Herr Müller.",
+        "Ask J. Smith or Dr. Jones, e.g. on Monday.",
+        "Version 3.11 is out vs. the old one.",
+        "He waits … and waits.",
+    ],
+)
+def test_a_dot_inside_a_sentence_does_not_end_it(sentence):
+    points = sections(overview_of(f"# A\n\n{sentence} It is so."))["Key points"]
+    assert points.splitlines() == [f"- {sentence}", "- It is so."]
 
 
 # Anybody's input.
 
-MARKED = ['[', '](', '![a](', '[[', '*a', '_a', '`a``b', '<b', '<!--', '&#1', '#a', '|a', '>', '1.', '2024-01-01', 'March', '...', 'Ab', 'x', '。', 'क्', '{"a":']
+PIECES = '[ ]( ![a]( [[ *a _a `a``b <b <!-- &#1 #a |a > 1. 2024-01-01 March ... Ab x 。 क् {"a":'
+MARKED = PIECES.split()
 INVISIBLY = ["\u0301\u0316", "a\u200d", "👨\u200d", "\u200b", "\n", "\U0001f3f4\U000e0067"]
 NASTY = [*MARKED, *(f"{piece} " for piece in MARKED), *INVISIBLY, "a\n===\n", "```\n", "a: b\n", "March 5 "]
 

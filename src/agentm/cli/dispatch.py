@@ -10,14 +10,51 @@ from importlib import import_module
 from typing import NoReturn
 
 from agentm.cli.output import OutputError, print_json, say
-from agentm.errors import AgentmError
+from agentm.errors import AgentmError, NodeConflictError
 
 # Name → what it does. The module of the same name in this package is loaded only when the command is used; it has
 # DESCRIPTION, EXAMPLES, add_arguments(parser) and run(options) -> exit status.
 COMMANDS = {
+    "remember": "write something down",
+    "read": "print a memory",
+    "ls": "list memories, one line each",
+    "tree": "show folders and memories as a tree",
+    "edit": "change the text of a memory",
+    "mv": "give a memory another address",
+    "forget": "take a memory away",
+    "relate": "connect two memories, or list the connections of one",
+    "history": "list the versions of a memory",
+    "diff": "show what changed between two versions",
+    "undo": "bring back an older version",
+    "repair": "put right what a crash or a hand edit left behind",
+    "outbox": "what the index has yet to be told",
     "config": "read and change the settings of this machine",
     "conformance": "prove that a backend keeps the contract",
     "doctor": "say what is wrong here, and what to type next",
+}
+
+# What other tools call our commands.
+_ELSEWHERE = {
+    "add": "remember",
+    "cat": "read",
+    "create": "remember",
+    "delete": "forget",
+    "dir": "ls",
+    "get": "read",
+    "link": "relate",
+    "list": "ls",
+    "log": "history",
+    "move": "mv",
+    "new": "remember",
+    "rename": "mv",
+    "restore": "undo",
+    "revert": "undo",
+    "rm": "forget",
+    "save": "remember",
+    "show": "read",
+    "update": "edit",
+    "view": "read",
+    "write": "remember",
 }
 
 _REPORT = "it is a fault of agentm; run it again with AGENTM_DEBUG=1 and report what it prints"
@@ -32,6 +69,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help.")
+
+    def parse(self, args: list[str]) -> argparse.Namespace:
+        """Options may stand between the other arguments, as in ``relate A --type about B``."""
+        if self._subparsers is not None:  # those know only the plain order
+            return self.parse_args(args)
+        return self.parse_intermixed_args(args)
 
 
 def run(args: list[str]) -> int:
@@ -71,7 +114,7 @@ def _run_command(args: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         what = "option" if name.startswith("-") else "command"
-        raise UsageError(f"there is no {what} {name!r}{nearest(name, COMMANDS)}; see agentm --help.")
+        raise UsageError(f"there is no {what} {name!r}{_meant(name)}; see agentm --help.")
     command = import_module(f"agentm.cli.{name.replace('-', '_')}")
     parser = Parser(
         prog=f"agentm {name}",
@@ -82,10 +125,14 @@ def _run_command(args: list[str]) -> int:
     )
     command.add_arguments(parser)
     try:
-        options = parser.parse_args(args[1:])
+        options = parser.parse(args[1:])
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     return int(command.run(options))
+
+
+def _meant(name: str) -> str:
+    return f" (did you mean {_ELSEWHERE[name]!r}?)" if name in _ELSEWHERE else nearest(name, COMMANDS)
 
 
 def _overview() -> str:
@@ -96,13 +143,23 @@ def _overview() -> str:
         "An agent's memory as plain files its owner can read, on any store.\n\n"
         f"commands:\n{lines}\n\n"
         "agentm COMMAND --help explains a command, with examples; agentm --version tells the version.\n\n"
-        "examples:\n  agentm doctor\n  agentm config --vault-path ~/Notes"
+        "examples:\n"
+        "  agentm remember 'The owner prefers green tea.' --category preferences\n"
+        "  agentm ls\n"
+        "  agentm config --vault-path ~/Notes\n"
+        "  agentm doctor"
     )
 
 
 def _described(error: AgentmError) -> dict[str, object]:
-    context = {"backend": error.backend, "verb": error.verb, "locator": error.locator}
-    return {"code": error.code, "message": str(error), **{key: value for key, value in context.items() if value}}
+    context: dict[str, object] = {"backend": error.backend, "verb": error.verb, "locator": error.locator}
+    if isinstance(error, NodeConflictError):
+        context |= {"version": error.version, "diff": error.diff}
+    return {
+        "code": error.code,
+        "message": str(error),
+        **{key: value for key, value in context.items() if value is not None},
+    }
 
 
 def _complain(args: list[str], error: dict[str, object]) -> None:

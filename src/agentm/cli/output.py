@@ -11,10 +11,10 @@ class OutputError(Exception):
     """What was to be said cannot be written; the cause is the system's error."""
 
 
-def say(text: str, stream: TextIO | None = None) -> None:
+def say(text: str, stream: TextIO | None = None, *, end: str = "\n") -> None:
     """Print one text. A full disk behind stdout is not a fault of the command."""
     try:
-        print(text, file=stream or sys.stdout)
+        print(text, file=stream or sys.stdout, end=end)
     except BrokenPipeError:
         raise
     except OSError as cause:

@@ -6,21 +6,24 @@ Each method takes a `RequestContext` and refuses what is not the caller's before
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
-from agentm.context.events import upsert_context
-from agentm.context.node import CONTENT, ContextNode, Meta, NodeStatus, RelationEdge, Version
-from agentm.context.reader import is_visible, read_meta, read_version
+from agentm.context.events import upserts
+from agentm.context.node import CONTENT, PARTS, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version, digest
+from agentm.context.reader import broken, is_shown, is_visible, read_meta, read_text, read_version
+from agentm.context.repair import mend, mend_held
 from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
 from agentm.context.writer import Draft, Progress, locked, publish, standing_parts
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
-from agentm.seam import StorageBackend
+from agentm.seam import Held, StorageBackend
 
+_ATTEMPTS = 5
 LARGEST_BATCH = 256
 """Nodes written together; each of them is locked meanwhile."""
 
@@ -60,7 +63,8 @@ class ContextFS:
         """
         uri = parse_uri(node.uri)
         check(ctx, uri, write=True)
-        with locked(self.backend, uri.locator) as held:
+        relations.admit(self, node, ctx)
+        with self._hold(uri) as held:
             draft = self._draft(node, uri, ctx, if_version)
             publish(self.backend, [draft], held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
@@ -75,10 +79,12 @@ class ContextFS:
             check(ctx, uri, write=True)
         if len(set(uris)) < len(uris):
             raise InvalidNodeError("the same memory is there twice; write its versions one after the other.")
+        for node in nodes:
+            relations.admit(self, node, ctx, frozenset(map(str, uris)))
         receipts: list[Receipt] = []
         for start in range(0, len(nodes), LARGEST_BATCH):
             chunk = list(zip(nodes[start : start + LARGEST_BATCH], uris[start : start + LARGEST_BATCH], strict=True))
-            with locked(self.backend, *(uri.locator for _, uri in chunk)) as held:
+            with self._hold(*(uri for _, uri in chunk)) as held:
                 drafts = [self._draft(node, uri, ctx, None) for node, uri in chunk]
                 publish(self.backend, drafts, held)
             receipts += [receipt(draft) for draft in drafts]
@@ -93,12 +99,12 @@ class ContextFS:
         current = self.current(address)
         if version is None or version == current.meta.version:
             return replace(current.node(), status=NodeStatus.ACTIVE)
-        return history.version_at(self.backend, address, version).node()
+        return history.version_at(self.backend, address, current.meta, version).node()
 
     def exists(self, uri: str, ctx: RequestContext) -> bool:
         """Whether a memory is there and may be seen. Another tenant's is not there."""
         address = parse_uri(uri)
-        return may(ctx, address, write=False) and is_visible(self.backend, read_meta(self.backend, address.locator))
+        return may(ctx, address, write=False) and is_shown(self.backend, address)
 
     def list_children(self, uri: str, ctx: RequestContext) -> list[str]:
         """The memories, or the folders, right below a folder, as far as the caller may see them."""
@@ -125,7 +131,7 @@ class ContextFS:
         check(ctx, target, write=True)
         if source == target:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
-        with locked(self.backend, source.locator, target.locator) as held:
+        with self._hold(source, target) as held:
             current = self.current(source)
             self._expect(current, if_version, current.parts[CONTENT])
             if is_visible(self.backend, self._meta(target)):
@@ -152,15 +158,17 @@ class ContextFS:
         """What changed in the text between two versions."""
         address = parse_uri(uri)
         check(ctx, address)
-        before, after = (history.version_at(self.backend, address, number) for number in (old, new))
+        meta = self._meta(address)
+        before, after = (history.version_at(self.backend, address, meta, number) for number in (old, new))
         return unified_diff(before.parts[CONTENT], after.parts[CONTENT], f"{uri} v{old}", f"{uri} v{new}")
 
     def undo(self, uri: str, ctx: RequestContext, *, to: int | None = None, if_version: int | None = None) -> Receipt:
         """Bring back an older version (by default the one before) as a new version of its own."""
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with locked(self.backend, address.locator) as held:
+        with self._hold(address, even_broken=True) as held:
             wanted = history.version_before(self.backend, address, self._meta(address), to).node()
+            wanted = relations.standing(self, wanted, address)
             draft = self._draft(wanted, address, ctx, if_version)
             publish(self.backend, [draft], held)
         return receipt(draft)
@@ -168,7 +176,7 @@ class ContextFS:
     def current(self, address: ContextUri) -> Version:
         """The version that is shown at an address; NodeNotFoundError if none is."""
         found = read_version(self.backend, address.locator)
-        if found is None or found.meta.uri != str(address) or not is_visible(self.backend, found.meta):
+        if found is None or found.meta.uri != str(address):
             raise not_found(address)
         return found
 
@@ -176,7 +184,7 @@ class ContextFS:
         self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode]
     ) -> Receipt | None:
         """Rewrite a memory on behalf of agentm itself; None if it is gone or nothing changes."""
-        with locked(self.backend, address.locator) as held:
+        with self._hold(address) as held:
             try:
                 now = self.current(address).node()
             except NodeNotFoundError:
@@ -188,10 +196,49 @@ class ContextFS:
             publish(self.backend, [draft], held)
         return receipt(draft)
 
+    @contextmanager
+    def _hold(self, *addresses: ContextUri, even_broken: bool = False) -> Iterator[Held]:
+        """Hold nodes that are to be changed, once nothing of an earlier change is left to be done about them."""
+        for _ in range(_ATTEMPTS):
+            with locked(self.backend, *(address.locator for address in addresses)) as held:
+                unsettled = self._half_moved(addresses)
+                if unsettled is None:
+                    for address in addresses:
+                        self._settle(address, held, even_broken)
+                    yield held
+                    return
+            mend(self.backend, unsettled)
+        raise broken(addresses[0].locator, "a move of it was begun and can be neither finished nor taken back")
+
+    def _half_moved(self, addresses: Sequence[ContextUri]) -> ContextUri | None:
+        """The target of a move that was cut short and concerns one of these nodes."""
+        for address in addresses:
+            meta = read_meta(self.backend, address.locator)
+            if meta is None or meta.other_uri is None:
+                continue
+            if meta.status is NodeStatus.PENDING:
+                return address
+            other = parse_uri(meta.other_uri)
+            arrived = read_meta(self.backend, other.locator)
+            if arrived is not None and arrived.status is NodeStatus.PENDING and arrived.other_uri == meta.uri:
+                return other
+        return None
+
+    def _settle(self, address: ContextUri, held: Held, even_broken: bool) -> None:
+        """Keep what was edited by hand before something is written over it; what is broken is not written over."""
+        meta = read_meta(self.backend, address.locator)
+        if meta is not None and meta.status is NodeStatus.BROKEN and not even_broken:
+            raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
+        if meta is None or meta.status is not NodeStatus.ACTIVE or not meta.parts:
+            return
+        texts = {name: read_text(self.backend, address.locator.child(name)) for name in PARTS}
+        if any(text is None or digest(text) != meta.parts.get(name) for name, text in texts.items()):
+            mend_held(self.backend, address, held, actor="process:agentm")
+
     def _end(self, uri: str, ctx: RequestContext, status: NodeStatus, if_version: int | None, purge: bool) -> Receipt:
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with locked(self.backend, address.locator) as held:
+        with self._hold(address) as held:
             current = self.current(address)
             self._expect(current, if_version, current.parts[CONTENT])
             draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), held, purge=purge)
@@ -215,7 +262,8 @@ class ContextFS:
             now=self.clock(),
             summariser=self._summariser,
         )
-        return Draft(uri.locator, version, upsert_context(version), standing)
+        edges = standing[RELATIONS].text if live else None
+        return Draft(uri.locator, version, upserts(version, edges), standing)
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {
@@ -258,7 +306,7 @@ class ContextFS:
     def _shown(self, child: ContextUri | Folder) -> bool:
         if isinstance(child, Folder):
             return self.backend.info(child.locator).is_dir
-        return is_visible(self.backend, read_meta(self.backend, child.locator))
+        return is_shown(self.backend, child)
 
 
 def receipt(draft: Draft) -> Receipt:

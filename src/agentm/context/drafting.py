@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agentm.context import relations
-from agentm.context.node import ContextNode, Meta, Version, build_version
+from agentm.context.node import ContextNode, Meta, Version, build_version, check_content
 from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
 from agentm.context.uri import ContextUri
 
@@ -32,6 +32,7 @@ def new_version(
     summariser: Summariser = DEFAULT,
 ) -> Version:
     """The version that follows ``before``; a node that had ended does not continue, but its numbers do."""
+    check_content(node.content)
     now = now or utc_now()
     abstract = node.abstract if node.abstract is not None else checked_abstract(summariser.abstract(node.content))
     return build_version(

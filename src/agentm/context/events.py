@@ -8,7 +8,18 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agentm.context.node import ABSTRACT, CONTENT, DLQ, OUTBOX, OVERVIEW, RelationEdge, Version
+from agentm.context.node import (
+    ABSTRACT,
+    CONTENT,
+    DLQ,
+    OUTBOX,
+    OVERVIEW,
+    RELATIONS,
+    RelationEdge,
+    Version,
+    dump_relations,
+    load_relations,
+)
 from agentm.context.uri import parse_uri
 from agentm.errors import InvalidNodeError
 from agentm.seam.locator import Locator
@@ -64,6 +75,16 @@ def upsert_context(version: Version) -> OutboxEvent:
     return _event(UPSERT_CONTEXT, version, {"records": records})
 
 
+def upserts(version: Version, known_edges: str | None = None) -> tuple[OutboxEvent, ...]:
+    """What the index is to be told of a version; of its edges first, and only if it does not know them.
+
+    That of the version comes last: where it is, all are.
+    """
+    if version.parts[RELATIONS] == (known_edges or dump_relations(())):
+        return (upsert_context(version),)
+    return upsert_relation(version, load_relations(version.parts[RELATIONS])), upsert_context(version)
+
+
 def delete_context(version: Version) -> OutboxEvent:
     return _event(DELETE_CONTEXT, version, {})
 
@@ -106,6 +127,9 @@ def load_event(text: str) -> OutboxEvent:
     try:
         found = json.loads(text)
         known = {name: found.pop(name) for name in OutboxEvent.__slots__ if name in found and name != "rest"}
-        return OutboxEvent(**known, rest=found)
+        event = OutboxEvent(**known, rest=found)
+        if not isinstance(event.version, int) or not isinstance(event.payload, dict):
+            raise TypeError("its version or its payload is of the wrong kind")
+        return event
     except (ValueError, TypeError, AttributeError) as cause:
         raise InvalidNodeError(f"an event cannot be understood ({cause}); agentm outbox drop takes it out.") from cause

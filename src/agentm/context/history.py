@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,8 @@ from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.errors import InvalidNodeError, NodeNotFoundError, NotTextError
 from agentm.seam import Locator, Remove, StorageBackend, require
+
+_NAME = re.compile(r"[0-9]{8,}-[0-9a-f]+\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,11 @@ class Retention:
 
 def places(backend: StorageBackend, node: Locator) -> list[Locator]:
     """The files of the history, oldest version first; those of unfinished writes among them."""
-    return [place for place in backend.list(node.child(HISTORY)) if place.name.endswith(".json")]
+    return [place for place in backend.list(node.child(HISTORY)) if _NAME.fullmatch(place.name)]
+
+
+def number_of(place: Locator) -> int:
+    return int(place.name.partition("-")[0])
 
 
 def load(backend: StorageBackend, place: Locator) -> Version | None:
@@ -64,10 +71,8 @@ def versions(backend: StorageBackend, address: ContextUri, meta: Meta | None) ->
     return [version.node() for version in committed(backend, address, meta)]
 
 
-def version_at(backend: StorageBackend, address: ContextUri, number: int) -> Version:
-    from agentm.context.reader import read_meta
-
-    for version in committed(backend, address, read_meta(backend, address.locator)):
+def version_at(backend: StorageBackend, address: ContextUri, meta: Meta | None, number: int) -> Version:
+    for version in committed(backend, address, meta):
         if version.meta.version == number:
             return version
     raise NodeNotFoundError(f"{address} has no version {number}; agentm history lists those it has.")
@@ -85,12 +90,14 @@ def version_before(backend: StorageBackend, address: ContextUri, meta: Meta | No
 
 
 def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retention) -> None:
-    """Let go of what is too old; failing to is harmless."""
+    """Let go of what is too old, and of what dead writers left; failing to is harmless."""
     if not backend.capabilities.remove:
         return
     with suppress(OSError):
-        old = [place for place in places(backend, node) if place.name != meta.history_name]
-        surplus = old[: max(0, len(old) - retention.versions + 1)]
+        kept = [place for place in places(backend, node) if place.name != meta.history_name]
+        # The node is locked and this is its newest version: what claims to be as new was never committed.
+        old = [place for place in kept if number_of(place) < meta.version]
+        surplus = [place for place in kept if place not in old] + old[: max(0, len(old) - retention.versions + 1)]
         if retention.days is not None:
             limit = datetime.now(UTC) - timedelta(days=retention.days)
             surplus += [place for place in old if place not in surplus and _older(backend, place, limit)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -205,7 +205,7 @@ def load_version(text: str) -> Version:
 
 def build_version(node: ContextNode, uri: ContextUri, *, abstract: str, overview: str, meta: dict[str, Any]) -> Version:
     """The next version of a node, checked, with every part as the text of its file."""
-    _check(node, abstract)
+    _check_tiers(node, abstract, overview)
     parts = {
         CONTENT: node.content,
         RELATIONS: dump_relations(node.relations),
@@ -225,18 +225,28 @@ def build_version(node: ContextNode, uri: ContextUri, *, abstract: str, overview
     return Version(Meta(**{**fields, **meta}), parts)
 
 
-def _check(node: ContextNode, abstract: str) -> None:
-    if not isinstance(node.content, str):
-        raise InvalidNodeError(f"the content is {type(node.content).__name__}, not text; pass a str.")
+def _size(text: str, what: str) -> int:
+    if not isinstance(text, str):
+        raise InvalidNodeError(f"the {what} is {type(text).__name__}, not text; pass a str.")
     try:
-        size = len(node.content.encode())
+        return len(text.encode())
     except UnicodeEncodeError as cause:
-        raise InvalidNodeError(f"character {cause.start} of the content has no UTF-8 form; remove it.") from cause
+        raise InvalidNodeError(f"character {cause.start} of the {what} has no UTF-8 form; remove it.") from cause
+
+
+def check_content(text: str) -> None:
+    """Refuse what is no text, or too much of it, before anything is made of it."""
+    size = _size(text, "content")
     if size > LARGEST_CONTENT:
         raise InvalidNodeError(
             f"the content has {size:,} bytes, a memory at most {LARGEST_CONTENT:,}; keep it elsewhere and link to it.",
             code="content_too_big",
         )
+
+
+def _check_tiers(node: ContextNode, abstract: str, overview: str) -> None:
+    _size(overview, "overview")
+    _size(abstract, "abstract")
     if len(abstract) > LONGEST_ABSTRACT or "\n" in abstract:
         raise InvalidNodeError(
             f"the abstract has {len(abstract)} characters; keep it to one line of at most {LONGEST_ABSTRACT}."
@@ -244,7 +254,4 @@ def _check(node: ContextNode, abstract: str) -> None:
     for tag in node.tags:
         if not isinstance(tag, str) or not tag.strip():
             raise InvalidNodeError(f"{tag!r} is no tag; a tag is a word.")
-
-
-def with_status(meta: Meta, status: NodeStatus, **changes: Any) -> Meta:
-    return replace(meta, status=status, **changes)
+        _size(tag, "tag")

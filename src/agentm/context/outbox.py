@@ -19,6 +19,7 @@ from typing import Protocol
 from agentm.context.events import (
     APPLIED,
     MAX_RETRY,
+    UPSERT_RELATION,
     OutboxEvent,
     dead_place,
     dump_event,
@@ -29,7 +30,7 @@ from agentm.context.node import DLQ, OUTBOX
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.context.walk import nodes
-from agentm.errors import ConcurrentModificationError, InvalidNodeError, NodeNotFoundError
+from agentm.errors import ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
 from agentm.seam import CompareAndSwap, Locator, Remove, StorageBackend, require, update
 
 CLAIM_SECONDS = 60.0
@@ -87,8 +88,11 @@ class Worker:
         return tally
 
     def _take(self, found: Found, tally: Tally) -> None:
-        if _is_dead_already(self._backend, found):
-            _remove(self._backend, event_place(found.node, found.event.event_id))
+        if found.event.status == "FAILED":
+            _bury(self._backend, found.node, found.event)
+            return
+        if found.event.version < applied_version(self._backend, found.node):
+            _remove(self._backend, event_place(found.node, found.event.event_id))  # a newer one has overtaken it
             return
         claimed = self._claim(found)
         if claimed is None:
@@ -100,7 +104,8 @@ class Worker:
         except Exception as error:  # whatever a handler does, others flow on
             self._fail(found.node, event, token, error, tally)
         else:
-            mark_applied(self._backend, found.node, event.version)
+            if event.event_type != UPSERT_RELATION:  # that a version's edges are known does not make it known
+                mark_applied(self._backend, found.node, event.version)
             _remove(self._backend, event_place(found.node, event.event_id))
             tally.applied += 1
 
@@ -132,13 +137,14 @@ class Worker:
             last_error=f"{type(error).__name__}: {error}"[:500],
         )
         if tries >= MAX_RETRY:
-            self._backend.write(dead_place(node, event.event_id), dump_event(replace(event, status="FAILED")))
-            _remove(self._backend, event_place(node, event.event_id))
-            tally.dead += 1
-            return
+            event = replace(event, status="FAILED")
+        # Somebody else may have it by now, and may have been luckier: then it is no longer ours to judge.
         with suppress(ConcurrentModificationError):
             store = require(self._backend, CompareAndSwap)
             store.write_versioned(event_place(node, event.event_id), dump_event(event), if_version=token)
+            if event.status == "FAILED":
+                _bury(self._backend, node, event)
+                tally.dead += 1
 
 
 def run(worker: Worker, *, pause: float = 1.0, stop: Callable[[float], bool]) -> Tally:
@@ -166,7 +172,7 @@ def events_of(backend: StorageBackend, address: ContextUri) -> Iterator[Found]:
     for folder, dead in ((node.child(OUTBOX), False), (node.child(OUTBOX, DLQ), True)):
         for place in backend.list(folder):
             if place.name.endswith(".json") and place.name != APPLIED:
-                with suppress(InvalidNodeError):
+                with suppress(InvalidNodeError, NotTextError):  # one that is damaged holds up nobody
                     text = read_text(backend, place)
                     if text is not None:
                         found.append(Found(node, load_event(text), dead))
@@ -199,10 +205,9 @@ def retry(backend: StorageBackend, address: ContextUri, identity: str) -> None:
     if text is None:
         raise _unknown(identity)
     event = replace(load_event(text), status="PENDING", retry_count=0, not_before=0.0, claimed_until=None)
-    # Alive first, then no longer dead: in between, the dead one would have it removed, so that one goes first to a
-    # state in which both mean the same.
-    _remove(backend, dead_place(address.locator, identity))
+    # Alive first: a crash in between leaves one too many rather than none.
     backend.write(event_place(address.locator, identity), dump_event(event))
+    _remove(backend, dead_place(address.locator, identity))
 
 
 def drop(backend: StorageBackend, address: ContextUri, identity: str) -> None:
@@ -219,8 +224,10 @@ def _unknown(identity: str) -> NodeNotFoundError:
     return NodeNotFoundError(f"there is no event {identity}; agentm outbox list shows those there are.")
 
 
-def _is_dead_already(backend: StorageBackend, found: Found) -> bool:
-    return backend.exists(dead_place(found.node, found.event.event_id))
+def _bury(backend: StorageBackend, node: Locator, event: OutboxEvent) -> None:
+    """Put an event aside that has failed too often."""
+    backend.write(dead_place(node, event.event_id), dump_event(event))
+    _remove(backend, event_place(node, event.event_id))
 
 
 def _remove(backend: StorageBackend, place: Locator) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentm.context.node import HISTORY, META, PARTS, Meta, NodeStatus, Version, load_meta, load_version
-from agentm.context.uri import parse_uri
-from agentm.errors import InvalidNodeError, NodeBrokenError, NotTextError
+from agentm.context.uri import ContextUri, parse_uri
+from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.seam import ABSENT, CompareAndSwap, Locator, StorageBackend, require
 
 _ATTEMPTS = 20
@@ -30,14 +30,14 @@ def read_part(backend: StorageBackend, place: Locator) -> Part:
             return Part(backend.read(place), None)
         found = require(backend, CompareAndSwap).read_versioned(place)
         return Part(found.content, found.version)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Part(None, ABSENT if backend.capabilities.compare_and_swap else None)
 
 
 def read_text(backend: StorageBackend, place: Locator) -> str | None:
     try:
         return backend.read(place)
-    except (FileNotFoundError, IsADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
 
 
@@ -51,10 +51,10 @@ def read_meta(backend: StorageBackend, node: Locator) -> Meta | None:
 
 
 def read_version(backend: StorageBackend, node: Locator) -> Version | None:
-    """The committed version of a node, of whatever status, whole; None if nothing was ever committed."""
+    """The version of a node that is shown, whole; None if none is."""
     meta = read_meta(backend, node)
     for _ in range(_ATTEMPTS):
-        if meta is None:
+        if meta is None or not is_visible(backend, meta):
             return None
         found = _parts_of(backend, node, meta) or kept_version(backend, node, meta)
         if found is not None:
@@ -96,10 +96,28 @@ def is_visible(backend: StorageBackend, meta: Meta | None) -> bool:
     """Whether a node is shown. A move shows the target from the instant at which the source says that it has gone."""
     if meta is None:
         return False
-    if meta.status is NodeStatus.PENDING and meta.other_uri is not None:
+    return meta.status is NodeStatus.ACTIVE or has_arrived(backend, meta)
+
+
+def has_arrived(backend: StorageBackend, meta: Meta) -> bool:
+    """Whether this is the target of a move that has happened, though it was not finished."""
+    if meta.status is not NodeStatus.PENDING or meta.other_uri is None:
+        return False
+    try:
         source = read_meta(backend, parse_uri(meta.other_uri).locator)
-        return source is not None and source.status is NodeStatus.MOVED and source.other_uri == meta.uri
-    return meta.status is NodeStatus.ACTIVE
+    except (NodeBrokenError, InvalidUriError):
+        return False
+    return source is not None and source.status is NodeStatus.MOVED and source.other_uri == meta.uri
+
+
+def is_shown(backend: StorageBackend, address: ContextUri) -> bool:
+    """Whether a node is shown at this very address; one that is damaged, or another's on a store that folds names, is
+    not."""
+    try:
+        meta = read_meta(backend, address.locator)
+    except NodeBrokenError:
+        return False
+    return meta is not None and meta.uri == str(address) and is_visible(backend, meta)
 
 
 def broken(node: Locator, why: str) -> NodeBrokenError:

@@ -85,7 +85,7 @@ _JUST_DATA = ("#", "@", "http://", "https://")
 def _abstract(note: Note, content: str) -> str:
     title = fit(note.title, _LONGEST_LINE)
     told = fit(note.said("description", "summary", "abstract"), _LONGEST_LINE)
-    gist = told or _opening(note, LONGEST_ABSTRACT - len(title) - 3)
+    gist = told or _opening(note, LONGEST_ABSTRACT - len(f"{title} — " if title else ""))
     if gist.casefold().startswith(title.casefold()):
         title = ""
     glue = " " if title.endswith(tuple(".!?:;。！？：")) else " — "
@@ -102,7 +102,7 @@ def _opening(note: Note, room: int) -> str:
     opening = ""
     for block in blocks[start:]:
         text = fit(plain(block.text[:_START]), 500)
-        part = _whole_sentences(text, room - len(opening) - 1) if block.kind == "text" else text
+        part = _whole_sentences(text, room - len(opening) - bool(opening)) if block.kind == "text" else text
         joined = f"{opening}{' ' if block.kind == 'text' else '; '}{part}" if opening else part
         # A list is told until the room is full, and cut there; of text, only sentences that fit are added.
         if block.kind == "heading" or (opening and block.kind == "text" and len(joined) > room):

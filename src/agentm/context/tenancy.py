@@ -45,7 +45,7 @@ def may(ctx: RequestContext, place: ContextUri | Folder, *, write: bool) -> bool
         return not write
     if place.owner_space in ctx.spaces:
         return True
-    return not write and place.owner_space in {_nfc(space) for space in ctx.visible}
+    return not write and place.owner_space in {_nfc(space) for space in ctx.visible if isinstance(space, str)}
 
 
 def check(ctx: RequestContext, place: ContextUri | Folder, *, write: bool = False) -> None:

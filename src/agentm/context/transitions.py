@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from agentm.context import history
-from agentm.context.events import delete_context, move_context, upsert_context
+from agentm.context.events import delete_context, move_context, upserts
 from agentm.context.node import (
     HISTORY,
     PARTS,
     RELATIONS,
     NodeStatus,
+    RelationEdge,
     Version,
     digest,
     dump_relations,
@@ -41,7 +42,7 @@ def end(
     """Delete or archive: the meta says so first, then the index is told, then the files go."""
     meta = replace(current.meta, status=status, version=current.meta.version + 1, other_uri=None, **stamp)
     version = Version(meta, current.parts)
-    draft = Draft(address.locator, version, delete_context(version), standing_parts(backend, address.locator))
+    draft = Draft(address.locator, version, (delete_context(version),), standing_parts(backend, address.locator))
     publish(backend, [draft], held)
     if status is NodeStatus.DELETED:
         clear(backend, address.locator, purge=purge)
@@ -61,10 +62,12 @@ def move(
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
     standing = standing_parts(backend, source.locator)
-    publish(backend, [Draft(source.locator, leaving, move_context(leaving, str(target)), standing)], held)
-    finish_move(backend, draft.version, held)
-    clear(backend, source.locator, purge=True)
-    draft.told = True
+    publish(backend, [Draft(source.locator, leaving, (move_context(leaving, str(target)),), standing)], held)
+    # From here on the move has happened: what cannot be tidied up now is left to the repair.
+    draft.told = False
+    with suppress(OSError):
+        draft.told = finish_move(backend, draft.version, held)
+        clear(backend, source.locator, purge=True)
     return draft
 
 
@@ -80,7 +83,7 @@ def _lay_out(
     edges = load_relations(current.parts[RELATIONS])
     parts = {
         **current.parts,
-        RELATIONS: dump_relations(tuple(replace(edge, from_uri=str(target)) for edge in edges)),
+        RELATIONS: dump_relations(tuple(_led_elsewhere(edge, str(source), str(target)) for edge in edges)),
     }
     meta = replace(
         current.meta,
@@ -94,27 +97,33 @@ def _lay_out(
         parts={name: digest(text) for name, text in parts.items()},
         **stamp,
     )
+    draft = Draft(target.locator, Version(meta, parts), (), standing_parts(backend, target.locator))
+    publish(backend, [draft], held)
+    # Only now: whatever lies in the history of a node that waits for a move can be told from what was there before.
     for place in history.places(backend, source.locator):
         backend.write(target.locator.child(HISTORY, place.name), backend.read(place))
-    draft = Draft(target.locator, Version(meta, parts), None, standing_parts(backend, target.locator))
-    publish(backend, [draft], held)
     return draft
 
 
-def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> None:
-    """The source says that it has gone: show the target as any other node, and tell the index."""
+def _led_elsewhere(edge: RelationEdge, old: str, new: str) -> RelationEdge:
+    return replace(edge, from_uri=new, to_uri=new if edge.to_uri == old else edge.to_uri)
+
+
+def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
+    """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    publish(backend, [Draft(node, version, upsert_context(version), standing_parts(backend, node), kept=True)], held)
+    draft = Draft(node, version, upserts(version), standing_parts(backend, node), kept=True)
+    publish(backend, [draft], held)
+    return draft.told
 
 
 def clear(backend: StorageBackend, node: Locator, *, purge: bool) -> None:
     """Remove the parts of a node that has ended, and with ``purge`` its history; a crash leaves it to the repair."""
     if not backend.capabilities.remove:
         return
-    gone = [node.child(name) for name in PARTS]
-    if purge:
-        gone += history.places(backend, node)
-    for place in gone:
+    # The parts last: as long as one of them is there the repair knows that there is something left to do.
+    gone = history.places(backend, node) if purge else []
+    for place in gone + [node.child(name) for name in PARTS]:
         with suppress(OSError):
             require(backend, Remove).remove(place)

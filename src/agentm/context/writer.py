@@ -69,7 +69,7 @@ class Draft:
 
     node: Locator
     version: Version
-    event: OutboxEvent | None
+    events: tuple[OutboxEvent, ...]
     standing: dict[str, Part] = field(default_factory=dict)
     kept: bool = False
     """Whether the history has this version already, as when only its status changes."""
@@ -81,9 +81,7 @@ class Draft:
         if step == (HISTORY,):
             return [] if self.kept else [(self._history_place, dump_version(self.version), ABSENT)]
         if step == ("event",):
-            if self.event is None:
-                return []
-            return [(event_place(self.node, self.event.event_id), dump_event(self.event), None)]
+            return [(event_place(self.node, event.event_id), dump_event(event), None) for event in self.events]
         return [(self.node.child(name), self._text(name), self._token(name)) for name in step if self._differs(name)]
 
     def _differs(self, name: str) -> bool:
@@ -104,8 +102,16 @@ class Draft:
         for name in PARTS:
             with suppress(OSError):
                 _restore(backend, self.node.child(name), self.version.parts[name], self.standing.get(name))
-        with suppress(OSError):
-            _remove(backend, self._history_place)
+        if not self.kept:
+            with suppress(OSError):
+                _remove(backend, self._history_place)
+
+    def may_have_landed(self, backend: StorageBackend) -> bool:
+        """Whether the commit is there after all: the error may have come after it."""
+        try:
+            return read_part(backend, self.node.child(META)).text == self._text(META)
+        except OSError:
+            return True
 
 
 def standing_parts(backend: StorageBackend, node: Locator) -> dict[str, Part]:
@@ -133,7 +139,7 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
             draft.told = True
     except BaseException as error:
         for draft in drafts:
-            if not draft.committed and held.ours():
+            if not draft.committed and held.ours() and not draft.may_have_landed(backend):
                 draft.take_back(backend)
         # Once committed the version stands; that the index has not been told is for the repair to mend.
         if not all(draft.committed for draft in drafts) or not isinstance(error, OSError):

@@ -1,0 +1,31 @@
+"""`agentm forget`"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, show_receipt
+
+DESCRIPTION = """\
+Take a memory away. It is no longer shown or found, and what pointed to it no longer does.
+agentm undo brings it back, unless it was purged."""
+EXAMPLES = """\
+  agentm forget events/first-visit
+  agentm forget events/first-visit --if-version 3
+  agentm forget events/first-visit --purge        with its whole history, for good"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("address", metavar="ADDRESS", help="which memory")
+    parser.add_argument("--purge", action="store_true", help="remove its history too: it cannot be brought back")
+    add_if_version(parser)
+    add_caller_arguments(parser, writes=True)
+
+
+def run(options: Namespace) -> int:
+    memories = Memories(options)
+    uri = memories.address(options.address)
+    with memories.suggesting(uri):
+        receipt = memories.fs.delete_node(uri, memories.ctx, if_version=options.if_version, purge=options.purge)
+    done = f"forgot {uri} for good" if options.purge else f"forgot {uri}"
+    return show_receipt(receipt, done, options, purged=options.purge)

@@ -1,0 +1,40 @@
+"""Each test that asks for a ``store`` (or an ``fs`` on it) runs once on every built-in store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("tests.backends.stores", "tests.context.nodes")
+
+from agentm.context.contextfs import ContextFS  # noqa: E402  # after the line above
+from agentm.context.tenancy import RequestContext  # noqa: E402
+from tests.backends.stores import PROTOCOLS, make_store  # noqa: E402
+from tests.context.nodes import ALICE  # noqa: E402
+from tests.context.recording import Recording  # noqa: E402
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(protocol: str, tmp_path: Path) -> Iterator[Recording]:
+    inner: Any = make_store(protocol, str(tmp_path))
+    yield Recording(inner)
+    if hasattr(inner, "close"):
+        inner.close()
+
+
+@pytest.fixture
+def fs(store: Recording) -> ContextFS:
+    return ContextFS(store)
+
+
+@pytest.fixture
+def alice() -> RequestContext:
+    return ALICE

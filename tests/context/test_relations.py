@@ -1,0 +1,182 @@
+"""Edges: one of each name, found from both ends, right after moves and deletes."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentm.context.node import RelationEdge
+from agentm.context.repair import repair
+from agentm.errors import InvalidNodeError, InvalidUriError, NodeNotFoundError
+from tests.backends.stores import tree
+from tests.context.nodes import ALICE, OTHER, PROFILE, SHOP, VISIT, edge, memory, mended, place, told
+from tests.context.recording import Died, dies_at
+
+pytestmark = pytest.mark.spec("CTX-11")
+
+NEW = "ctx://acme/users/alice/memories/cases/new"
+
+
+@pytest.fixture
+def related(fs):
+    for uri in (SHOP, VISIT, OTHER):
+        fs.write_node(memory("text", uri), ALICE)
+    fs.relate(edge(VISIT, SHOP, weight=0.5, reason="was there"), ALICE)
+    return fs
+
+
+def ends(found: list[RelationEdge]) -> list[tuple[str, str]]:
+    return sorted((one.from_uri, one.to_uri) for one in found)
+
+
+def test_an_edge_is_found_from_both_ends(related):
+    expected = RelationEdge(VISIT, SHOP, "related_to", 0.5, "was there")
+    assert related.relations(VISIT, ALICE, direction="out") == [expected]
+    assert related.relations(SHOP, ALICE, direction="in") == [expected]
+    assert related.relations(SHOP, ALICE, direction="out") == related.relations(VISIT, ALICE, direction="in") == []
+    assert related.relations(SHOP, ALICE) == related.relations(VISIT, ALICE) == [expected]
+    assert related.read_node(VISIT, ALICE).relations == (expected,)
+
+
+def test_the_same_ends_and_type_are_the_same_edge(related):
+    related.relate(edge(VISIT, SHOP, weight=0.9, reason="again"), ALICE)
+    related.relate(edge(VISIT, SHOP, relation_type="part_of"), ALICE)
+    found = related.relations(VISIT, ALICE, direction="out")
+    assert [(one.relation_type, one.weight, one.reason) for one in found] == [
+        ("related_to", 0.9, "again"),
+        ("part_of", 1.0, ""),
+    ]
+    assert related.read_node(VISIT, ALICE).version == 4
+
+
+def test_an_edge_that_was_written_with_its_memory_is_found_from_both_ends(related):
+    related.write_node(memory("text", OTHER, relations=(edge(OTHER, SHOP),)), ALICE)
+    assert ends(related.relations(SHOP, ALICE, direction="in")) == [(OTHER, SHOP), (VISIT, SHOP)]
+
+
+def test_an_edge_that_an_update_leaves_out_is_gone_from_both_ends(related):
+    related.write_node(memory("changed"), ALICE)
+    assert related.relations(SHOP, ALICE) == []
+
+
+def test_memories_written_together_may_point_to_each_other(fs):
+    fs.write_nodes(
+        [memory("a", VISIT, relations=(edge(VISIT, SHOP),)), memory("b", SHOP, relations=(edge(SHOP, VISIT),))], ALICE
+    )
+    assert ends(fs.relations(VISIT, ALICE)) == [(SHOP, VISIT), (VISIT, SHOP)]
+
+
+@pytest.mark.parametrize("nowhere", [NEW, "ctx://acme/users/alice/memories/events"])
+def test_an_edge_to_nowhere_is_refused(related, store, nowhere):
+    before = tree(store)
+    for attempt in (
+        lambda: related.relate(edge(VISIT, nowhere), ALICE),
+        lambda: related.write_node(memory(relations=(edge(VISIT, nowhere),)), ALICE),
+        lambda: related.write_nodes([memory(relations=(edge(VISIT, nowhere),))], ALICE),
+    ):
+        with pytest.raises((NodeNotFoundError, InvalidUriError)) as raised:
+            attempt()
+        assert nowhere in str(raised.value)
+    assert tree(store) == before
+
+
+def test_an_edge_from_nowhere_or_of_no_weight_is_refused(related):
+    with pytest.raises(NodeNotFoundError):
+        related.relate(edge(NEW, SHOP), ALICE)
+    with pytest.raises(InvalidNodeError):
+        related.relate(edge(VISIT, SHOP, weight=-1.0), ALICE)
+    with pytest.raises(InvalidNodeError):
+        related.relate(edge(VISIT, SHOP, weight="heavy"), ALICE)
+    assert related.read_node(VISIT, ALICE).version == 2
+
+
+def test_edges_follow_when_what_they_lead_to_moves(related):
+    related.move_node(SHOP, NEW, ALICE)
+    assert ends(related.relations(VISIT, ALICE, direction="out")) == [(VISIT, NEW)]
+    assert ends(related.relations(NEW, ALICE, direction="in")) == [(VISIT, NEW)]
+    assert related.read_node(VISIT, ALICE).actor == "process:agentm"
+
+
+def test_edges_go_along_when_what_they_lead_away_from_moves(related):
+    related.move_node(VISIT, NEW, ALICE)
+    assert ends(related.relations(NEW, ALICE, direction="out")) == [(NEW, SHOP)]
+    assert ends(related.relations(SHOP, ALICE, direction="in")) == [(NEW, SHOP)]
+
+
+def test_both_ends_may_move(related):
+    related.relate(edge(SHOP, VISIT), ALICE)
+    related.move_node(VISIT, NEW, ALICE)
+    related.move_node(SHOP, PROFILE, ALICE)
+    assert (
+        ends(related.relations(NEW, ALICE))
+        == ends(related.relations(PROFILE, ALICE))
+        == [(NEW, PROFILE), (PROFILE, NEW)]
+    )
+
+
+@pytest.mark.parametrize("end", ["delete_node", "archive_node"])
+def test_edges_go_with_what_they_lead_to(related, end):
+    getattr(related, end)(SHOP, ALICE)
+    assert related.relations(VISIT, ALICE) == []
+    assert [len(version.relations) for version in related.history(VISIT, ALICE)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("end", ["delete_node", "archive_node"])
+def test_edges_go_with_what_they_lead_away_from(related, end):
+    getattr(related, end)(VISIT, ALICE)
+    assert related.relations(SHOP, ALICE) == []
+
+
+def test_an_edge_to_itself_survives_a_move(related):
+    related.relate(edge(OTHER, OTHER), ALICE)
+    related.move_node(OTHER, NEW, ALICE)
+    assert ends(related.relations(NEW, ALICE, direction="out")) == [(NEW, NEW)]
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", '["nonsense"]', "[1]"])
+def test_a_list_of_origins_that_somebody_spoilt_is_no_obstacle(related, store, text):
+    store.write(place(SHOP, ".backlinks.json"), text)
+    assert related.relations(SHOP, ALICE) == []
+    related.relate(edge(OTHER, SHOP), ALICE)
+    assert (OTHER, SHOP) in ends(related.relations(SHOP, ALICE))
+
+
+def test_relating_at_the_same_time_loses_no_edge(related, monkeypatch):
+    real = related.write_node
+    others = iter([edge(VISIT, OTHER)])
+
+    def late(node, ctx, **options):
+        for other in others:
+            related.relate(other, ALICE)
+        return real(node, ctx, **options)
+
+    monkeypatch.setattr(related, "write_node", late)
+    related.relate(edge(VISIT, SHOP, relation_type="part_of"), ALICE)
+    assert len(related.read_node(VISIT, ALICE).relations) == 3
+
+
+@pytest.mark.spec("CTX-07")
+def test_the_index_is_told_of_edges(related, store):
+    assert ("UPSERT_RELATION", 2) in told(store, VISIT)
+    assert told(store, OTHER) == [("UPSERT_CONTEXT", 1)]
+
+
+@pytest.mark.parametrize("change", ["move", "delete"])
+def test_wherever_a_move_or_delete_is_cut_short_the_repair_gets_the_edges_right(fs, store, change):
+    for number in range(40):
+        shop, visit, new = (f"{uri}-{number}" for uri in (SHOP, VISIT, NEW))
+        store.before = lambda verb, key: None
+        for uri in (shop, visit):
+            fs.write_node(memory("text", uri), ALICE)
+        fs.relate(edge(visit, shop), ALICE)
+        store.before = dies_at(number)
+        try:
+            fs.move_node(shop, new, ALICE) if change == "move" else fs.delete_node(shop, ALICE)
+        except Died:
+            store.before = lambda verb, key: None
+            repair(store, quiet=0.0)
+            alive = [uri for uri in (shop, new) if fs.exists(uri, ALICE)]
+            assert ends(fs.relations(visit, ALICE, direction="out")) == [(visit, uri) for uri in alive], number
+        else:
+            break
+    assert 5 < number < 39
+    assert mended(store) == {}
