@@ -88,9 +88,7 @@ def _storage(patient: Patient) -> Finding:
     except AgentmError as refusal:
         return Finding("fail", "storage", shown(str(refusal)))
     if patient.preview.protocol == "memory":
-        text = (
-            "memory is gone when the process ends; to keep what is written type: agentm config unset storage.backend"
-        )
+        text = "memory is gone when the process ends; to keep what is written type: agentm config unset storage.backend"
         return Finding("warn", "storage", text)
     return said
 
