@@ -13,6 +13,11 @@ _HOME = {
     "agentm.backends.vault": ("VaultBackend",),
     "agentm.conflicts": ("ConflictFile", "detect_conflict_files"),
     "agentm.conformance": ("CheckResult", "ConformanceReport", "run_conformance"),
+    "agentm.context.contextfs": ("ContextFS", "Receipt"),
+    "agentm.context.events": ("OutboxEvent",),
+    "agentm.context.node": ("ContextNode", "NodeStatus", "RelationEdge"),
+    "agentm.context.repair": ("repair",),
+    "agentm.context.tenancy": ("RequestContext",),
     "agentm.errors": (
         "AccessDeniedError",
         "AccessError",
@@ -107,6 +112,18 @@ if TYPE_CHECKING:
         ConformanceReport as ConformanceReport,
         run_conformance as run_conformance,
     )
+    from agentm.context.contextfs import (
+        ContextFS as ContextFS,
+        Receipt as Receipt,
+    )
+    from agentm.context.events import OutboxEvent as OutboxEvent
+    from agentm.context.node import (
+        ContextNode as ContextNode,
+        NodeStatus as NodeStatus,
+        RelationEdge as RelationEdge,
+    )
+    from agentm.context.repair import repair as repair
+    from agentm.context.tenancy import RequestContext as RequestContext
     from agentm.errors import (
         AccessDeniedError as AccessDeniedError,
         AccessError as AccessError,
