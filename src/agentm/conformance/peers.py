@@ -210,8 +210,12 @@ _BOOT = (
 
 def _spawn(address: Address, job: Job, args: tuple[object, ...]) -> Peer:
     path = [entry or os.getcwd() for entry in sys.path]
+    # In a session of its own: Ctrl-C on the terminal is for the run, which ends its peers itself.
     process = subprocess.Popen(
-        [sys.executable, "-c", _BOOT, json.dumps(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", _BOOT, json.dumps(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -228,6 +232,8 @@ def main() -> int:
     line = Line(sys.stdin.buffer, output)
     try:
         address, job, args = line.hear()
+    except EOFError:
+        return 1  # the run was given up before it had said what to do
     except (ImportError, AttributeError) as cause:
         line.say(Skipped(f"another process cannot be told what to do: {describe(cause)}"))
         return 1
