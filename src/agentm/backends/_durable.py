@@ -30,7 +30,7 @@ TEMP_PREFIX = ".agentm-tmp-"
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _F_FULLFSYNC = 51
-_F_SETLEASE = 1024
+_F_SETLEASE, _F_GETLEASE, _F_SETSIG = 1024, 1025, 10
 
 # Windows reports a file that a scanner or a sync client has open for a moment as one of these.
 _SHARING_VIOLATIONS = (5, 32, 33)
@@ -405,23 +405,27 @@ def _find_renamer() -> object:
 
 
 def being_written(path: str) -> bool:
-    """Whether some program has this file open for writing right now, as far as the system tells.
+    """Whether some program has this file open for writing right now, or is opening it, as far as the system tells.
 
-    Linux grants a read lease only on a file that nobody can write to.
+    Linux grants a read lease only on a file that nobody can write to, and who wants to then has to wait for its end.
     """
     if not sys.platform.startswith("linux"):
         return False
     import fcntl
+    import signal
 
     fd = os.open(path, os.O_RDONLY | _FLAGS)
     try:
+        # We are signalled when somebody waits. The usual signal would end the process, this one is ignored.
+        fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_RDLCK)
+        awaited = bool(fcntl.fcntl(fd, _F_GETLEASE) != fcntl.F_RDLCK)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
         return error.errno == errno.EAGAIN
     finally:
         os.close(fd)
-    return False
+    return awaited
 
 
 def dead_temps(directory: str) -> Iterator[str]:
