@@ -253,7 +253,7 @@ class TestSharedStores:
             pytest.fail("it has no lock")
         error = raised.value
         assert isinstance(error, AgentmError)
-        assert (error.code, error.backend, error.verb, error.locator) == ("not_directory", protocol, "lock", "a/b")
+        assert (error.code, error.backend, error.verb, error.locator) == ("lock_unavailable", protocol, "lock", "a/b")
 
     def test_a_lock_that_cannot_be_had_is_an_error_in_the_end(self, backend, protocol, monkeypatch):
         monkeypatch.setattr(Mutex, "_take_over", lambda mutex, holder: None)

@@ -189,6 +189,8 @@ INTERRUPTED = """
 import os, signal, sys
 from agentm import DeviceLocalBackend
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may have it ignored
+
 class Slow(DeviceLocalBackend):
     def write(self, locator, content):
         print("writing", self.root, flush=True)

@@ -31,8 +31,7 @@ TEMP_PREFIX = ".agentm-tmp-"
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _F_FULLFSYNC = 51
-_F_SETLEASE = 1024
-_F_SETSIG = 10
+_F_SETLEASE, _F_GETLEASE, _F_SETSIG = 1024, 1025, 10
 
 # Windows reports a file that a scanner or a sync client has open for a moment as one of these.
 _SHARING_VIOLATIONS = (5, 32, 33)
@@ -165,7 +164,12 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def sync_file(fd: int) -> None:
-    """Flush a file to the medium; on macOS past the drive's own cache where it can."""
+    """Flush a file to the medium."""
+    _flush(fd)
+
+
+def _flush(fd: int) -> None:
+    """Flush, on macOS past the drive's own cache where it can."""
     if MACOS:
         import fcntl
 
@@ -184,7 +188,7 @@ def sync_dir(path: str) -> None:
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        sync_file(fd)
+        _flush(fd)
     except OSError as error:
         # Some network file systems have no flush for a directory: there is nothing more that could be done.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
@@ -256,7 +260,7 @@ class Directories:
         """
         if self._known(path):
             return []
-        if not self._flushed:
+        if flush and not self._flushed:
             self._flush_top()
         chain = self._chain(path)
         missing = [path for path in reversed(chain) if not self._known(path)]
@@ -277,7 +281,7 @@ class Directories:
         return chain
 
     def _flush_top(self) -> None:
-        with suppress(OSError):  # it need not be ours to read
+        with suppress(PermissionError):  # it need not be ours to read
             sync_dir(os.path.dirname(self._top))
 
     def _known(self, path: str) -> bool:
@@ -454,9 +458,9 @@ def _find_renamer() -> object:
 
 
 def being_written(path: str) -> bool:
-    """Whether some program has this file open for writing right now, as far as the system tells.
+    """Whether some program has this file open for writing right now, or is opening it, as far as the system tells.
 
-    Linux grants a read lease only on a file that nobody can write to.
+    Linux grants a read lease only on a file that nobody can write to, and who wants to then has to wait for its end.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -464,16 +468,16 @@ def being_written(path: str) -> bool:
 
     fd = os.open(path, os.O_RDONLY | _FLAGS)
     try:
-        # Whoever opens the file for writing now breaks the lease, which is told by a signal that ends the process
-        # unless it is one that is ignored by default.
+        # We are signalled when somebody waits. The usual signal would end the process, this one is ignored.
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_RDLCK)
+        awaited = bool(fcntl.fcntl(fd, _F_GETLEASE) != fcntl.F_RDLCK)
         fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
         return error.errno == errno.EAGAIN
     finally:
         os.close(fd)
-    return False
+    return awaited
 
 
 def dead_temps(directory: str) -> Iterator[str]:

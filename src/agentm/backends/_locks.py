@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from agentm.backends._mutex import Held, Mutex
-from agentm.errors import LockTimeoutError, could_not, store_error
+from agentm.errors import LockTimeoutError, LockUnavailableError, could_not, store_error
 from agentm.seam.locator import Locator
 
 _STRIPES = 256
@@ -52,9 +52,12 @@ class Locks:
         mutex = Mutex(os.path.join(self._folder, f"{stripe:02x}.lock"), patience=self._patience)
         try:
             return stack.enter_context(mutex.hold())
-        except LockTimeoutError as cause:
-            raise LockTimeoutError(
-                f"{could_not(self._backend, 'lock', locator.key)}: {cause}; end or resume it.",
+        except (LockTimeoutError, LockUnavailableError) as cause:
+            timed_out = isinstance(cause, LockTimeoutError)
+            fix = "end or resume it" if timed_out else "mend that, or set XDG_CACHE_HOME to a folder you can write to"
+            raise type(cause)(
+                f"{could_not(self._backend, 'lock', locator.key)}: {cause}; {fix}.",
+                errno=cause.errno,
                 backend=self._backend,
                 verb="lock",
                 locator=locator.key,
