@@ -5,15 +5,13 @@ python lock_worker.py ROLE STORE DIRECTORY ARGUMENTS...
 """
 
 import os
-import random
-import signal
 import sys
 from collections.abc import Callable
 
 from agentm.backends import _durable
 from agentm.errors import AgentmError
 from agentm.seam import Locator
-from tests.race.worker import hear, open_store, say
+from tests.race.worker import hear, kill_often, open_store, say
 
 MANY = 20
 
@@ -67,28 +65,9 @@ def fill(store, directory, name, times):
 
 def dies(store, directory, times):
     """Kill a writer of many texts at an unforeseeable moment; after each death every one of them must be whole."""
-    chance, wanted = random.Random(int(times)), int(times)
-    kills = struck = 0
-    while kills < wanted or (struck < wanted // 10 and kills < 20 * wanted):
-        kills += 1
-        inlet, outlet = os.pipe()
-        child = os.fork()
-        if not child:
-            write_for_ever(open_store(store, directory), outlet)
-        os.close(outlet)
-        acknowledged = 0
-        for _ in range(chance.randint(1, 3)):
-            acknowledged = int(os.read(inlet, 8))
-        for _ in range(chance.randint(0, 100_000)):  # somewhere in the middle of the next ones
-            pass
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        while said := os.read(inlet, 8):
-            acknowledged = int(said)
-        os.close(inlet)
-        struck += bool(left_over(directory))
-        check_after_death(open_store(store, directory), directory, acknowledged)
-    say("done", struck, kills)
+    kill_often(
+        store, directory, times, write_for_ever, left_over, check_after_death, most_writes=3, longest_wait=100_000
+    )
 
 
 def write_for_ever(backend, outlet):

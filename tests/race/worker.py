@@ -134,6 +134,11 @@ def write_once(backend, text):
 
 def dies(store, directory, times):
     """Kill a writer at an unforeseeable moment of a write, many times; after each death the store must be whole."""
+    kill_often(store, directory, times, write_for_ever, leftovers, check_after_death)
+
+
+def kill_often(store, directory, times, write, left, check, *, most_writes=4, longest_wait=20_000):
+    """Kill whoever runs ``write``, until enough deaths have left something ``left``; ``check`` the store after each."""
     chance, wanted = random.Random(int(times)), int(times)
     kills = struck = 0
     while kills < wanted or (struck < wanted // 10 and kills < 20 * wanted):
@@ -141,20 +146,20 @@ def dies(store, directory, times):
         inlet, outlet = os.pipe()
         child = os.fork()
         if not child:
-            write_for_ever(open_store(store, directory), outlet)
+            write(open_store(store, directory), outlet)
         os.close(outlet)
         acknowledged = 0
-        for _ in range(chance.randint(1, 4)):
+        for _ in range(chance.randint(1, most_writes)):
             acknowledged = int(os.read(inlet, 8))
-        for _ in range(chance.randint(0, 20_000)):  # somewhere in the middle of the next write
+        for _ in range(chance.randint(0, longest_wait)):  # somewhere in the middle of the next write
             pass
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         while said := os.read(inlet, 8):
             acknowledged = int(said)
         os.close(inlet)
-        struck += bool(leftovers(directory))
-        check_after_death(open_store(store, directory), directory, acknowledged)
+        struck += bool(left(directory))
+        check(open_store(store, directory), directory, acknowledged)
     say("done", struck, kills)
 
 

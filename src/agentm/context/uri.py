@@ -131,8 +131,8 @@ def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
     if word in known:
         return word
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}"
-    raise InvalidUriError(f"there is no {what} {word!r}; {hint}.")
+    hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}."
+    raise InvalidUriError(f"there is no {what} {word!r}; {hint}")
 
 
 def _no_more(rest: tuple[str, ...], most: int) -> None:
