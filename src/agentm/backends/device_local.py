@@ -22,6 +22,15 @@ from agentm.seam.locator import Locator
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "device-local"
+CAPABILITIES = Capabilities(
+    remove=True,
+    rename=True,
+    append=True,
+    compare_and_swap=True,
+    change_feed=True,
+    lock=True,
+    write_many=True,
+)
 
 
 class DeviceLocalBackend(FileTree):
@@ -38,15 +47,7 @@ class DeviceLocalBackend(FileTree):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            remove=True,
-            rename=True,
-            append=True,
-            compare_and_swap=True,
-            change_feed=True,
-            lock=True,
-            write_many=True,
-        )
+        return CAPABILITIES
 
     def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
         return Locks(default_lock_root(), os.path.realpath(self.root), backend=PROTOCOL).hold(*locators)

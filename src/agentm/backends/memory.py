@@ -18,6 +18,16 @@ from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
 
 PROTOCOL = "memory"
+CAPABILITIES = Capabilities(
+    remove=True,
+    rename=True,
+    append=True,
+    compare_and_swap=True,
+    change_feed=True,
+    watch=True,
+    lock=True,
+    write_many=True,
+)
 
 T = TypeVar("T")
 
@@ -44,16 +54,7 @@ class MemoryBackend(StorageBackend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            remove=True,
-            rename=True,
-            append=True,
-            compare_and_swap=True,
-            change_feed=True,
-            watch=True,
-            lock=True,
-            write_many=True,
-        )
+        return CAPABILITIES
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))

@@ -37,6 +37,17 @@ from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
 
 PROTOCOL = "sqlite"
+CAPABILITIES = Capabilities(
+    concurrent_writers=True,
+    remove=True,
+    rename=True,
+    append=True,
+    compare_and_swap=True,
+    change_feed=True,
+    watch=True,
+    lock=True,
+    write_many=True,
+)
 
 LAYOUT = Layout(
     application_id=0x6167746D,
@@ -90,17 +101,7 @@ class SqliteBackend(StorageBackend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            concurrent_writers=True,
-            remove=True,
-            rename=True,
-            append=True,
-            compare_and_swap=True,
-            change_feed=True,
-            watch=True,
-            lock=True,
-            write_many=True,
-        )
+        return CAPABILITIES
 
     def lock(self, *locators: Locator) -> AbstractContextManager[Held]:
         return Locks(default_lock_root(), os.path.realpath(self.path), backend=PROTOCOL).hold(*locators)

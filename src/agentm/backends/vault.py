@@ -26,6 +26,18 @@ from agentm.seam.locator import Locator
 from agentm.seam.types import Capabilities
 
 PROTOCOL = "vault"
+CAPABILITIES = Capabilities(
+    concurrent_writers=True,
+    conflict_files=True,
+    sync=True,
+    remove=True,
+    rename=True,
+    append=True,
+    compare_and_swap=True,
+    change_feed=True,
+    lock=True,
+    write_many=True,
+)
 
 
 class VaultBackend(FileTree):
@@ -48,18 +60,7 @@ class VaultBackend(FileTree):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            concurrent_writers=True,
-            conflict_files=True,
-            sync=True,
-            remove=True,
-            rename=True,
-            append=True,
-            compare_and_swap=True,
-            change_feed=True,
-            lock=True,
-            write_many=True,
-        )
+        return CAPABILITIES
 
     @property
     def conflict_strategy(self) -> str:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import upserts
-from agentm.context.node import CONTENT, PARTS, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version, digest
-from agentm.context.reader import broken, is_shown, is_visible, read_meta, read_text, read_version
+from agentm.context.names import folded
+from agentm.context.node import CONTENT, META, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
+from agentm.context.reader import Standing, broken, is_shown, is_visible, read_meta, read_version, standing
 from agentm.context.repair import mend, mend_held
+from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
-from agentm.context.writer import Draft, Progress, locked, publish, standing_parts
+from agentm.context.writer import Draft, Progress, locked, publish
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
 from agentm.seam import Held, StorageBackend
 
@@ -38,6 +40,17 @@ class Receipt:
     indexed: str = "pending"
 
 
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Nodes that nobody else changes now, and what stands in them."""
+
+    held: Held
+    standing: dict[ContextUri, Standing]
+
+    def meta(self, address: ContextUri) -> Meta | None:
+        return _own(address, self.standing[address].meta)
+
+
 class ContextFS:
     """Nodes on a store."""
 
@@ -52,6 +65,7 @@ class ContextFS:
     ) -> None:
         self.backend = backend
         self.clock = clock
+        self._spellings = Spellings(backend)
         self._summariser = summariser
         self._retention = history.Retention(keep_versions, keep_days)
 
@@ -64,9 +78,9 @@ class ContextFS:
         uri = parse_uri(node.uri)
         check(ctx, uri, write=True)
         relations.admit(self, node, ctx)
-        with self._hold(uri) as held:
-            draft = self._draft(node, uri, ctx, if_version)
-            publish(self.backend, [draft], held)
+        with self._hold(uri) as hold:
+            draft = self._draft(node, uri, ctx, if_version, hold)
+            publish(self.backend, [draft], hold.held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
         return receipt(draft)
 
@@ -77,16 +91,16 @@ class ContextFS:
         uris = [parse_uri(node.uri) for node in nodes]
         for uri in uris:
             check(ctx, uri, write=True)
-        if len(set(uris)) < len(uris):
+        if len({folded(str(uri)) for uri in uris}) < len(uris):
             raise InvalidNodeError("the same memory is there twice; write its versions one after the other.")
         for node in nodes:
             relations.admit(self, node, ctx, frozenset(map(str, uris)))
         receipts: list[Receipt] = []
         for start in range(0, len(nodes), LARGEST_BATCH):
             chunk = list(zip(nodes[start : start + LARGEST_BATCH], uris[start : start + LARGEST_BATCH], strict=True))
-            with self._hold(*(uri for _, uri in chunk)) as held:
-                drafts = [self._draft(node, uri, ctx, None) for node, uri in chunk]
-                publish(self.backend, drafts, held)
+            with self._hold(*(uri for _, uri in chunk)) as hold:
+                drafts = [self._draft(node, uri, ctx, None, hold) for node, uri in chunk]
+                publish(self.backend, drafts, hold.held)
             receipts += [receipt(draft) for draft in drafts]
             if progress is not None:
                 progress(len(receipts), len(nodes))
@@ -110,7 +124,7 @@ class ContextFS:
         """The memories, or the folders, right below a folder, as far as the caller may see them."""
         folder = parse_place(uri)
         check(ctx, folder)
-        if isinstance(folder, ContextUri):
+        if isinstance(folder, ContextUri) or self._spellings.is_anothers(folder):
             return []
         return [str(child) for child in self._children(folder) if may(ctx, child, write=False) and self._shown(child)]
 
@@ -131,12 +145,14 @@ class ContextFS:
         check(ctx, target, write=True)
         if source == target:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
-        with self._hold(source, target) as held:
+        with self._hold(source, target) as hold:
             current = self.current(source)
             self._expect(current, if_version, current.parts[CONTENT])
-            if is_visible(self.backend, self._meta(target)):
+            there = hold.meta(target)
+            if is_visible(self.backend, there):
                 raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
-            draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), held)
+            self._take_name(target, there)
+            draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), hold.held)
         relations.follow_move(self, source, target, ctx)
         return receipt(draft)
 
@@ -166,11 +182,11 @@ class ContextFS:
         """Bring back an older version (by default the one before) as a new version of its own."""
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with self._hold(address, even_broken=True) as held:
-            wanted = history.version_before(self.backend, address, self._meta(address), to).node()
+        with self._hold(address, even_broken=True) as hold:
+            wanted = history.version_before(self.backend, address, hold.meta(address), to).node()
             wanted = relations.standing(self, wanted, address)
-            draft = self._draft(wanted, address, ctx, if_version)
-            publish(self.backend, [draft], held)
+            draft = self._draft(wanted, address, ctx, if_version, hold)
+            publish(self.backend, [draft], hold.held)
         return receipt(draft)
 
     def current(self, address: ContextUri) -> Version:
@@ -184,7 +200,7 @@ class ContextFS:
         self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode]
     ) -> Receipt | None:
         """Rewrite a memory on behalf of agentm itself; None if it is gone or nothing changes."""
-        with self._hold(address) as held:
+        with self._hold(address) as hold:
             try:
                 now = self.current(address).node()
             except NodeNotFoundError:
@@ -192,28 +208,30 @@ class ContextFS:
             wanted = change(now)
             if wanted == now:
                 return None
-            draft = self._draft(wanted, address, ctx, None)
-            publish(self.backend, [draft], held)
+            draft = self._draft(wanted, address, ctx, None, hold)
+            publish(self.backend, [draft], hold.held)
         return receipt(draft)
 
     @contextmanager
-    def _hold(self, *addresses: ContextUri, even_broken: bool = False) -> Iterator[Held]:
+    def _hold(self, *addresses: ContextUri, even_broken: bool = False) -> Iterator[_Hold]:
         """Hold nodes that are to be changed, once nothing of an earlier change is left to be done about them."""
         for _ in range(_ATTEMPTS):
-            with locked(self.backend, *(address.locator for address in addresses)) as held:
-                unsettled = self._half_moved(addresses)
+            above = self._spellings.unsettled(*addresses)
+            with locked(self.backend, *above, *(address.locator for address in addresses)) as held:
+                hold = _Hold(held, {address: standing(self.backend, address.locator) for address in addresses})
+                unsettled = self._half_moved(hold)
                 if unsettled is None:
                     for address in addresses:
-                        self._settle(address, held, even_broken)
-                    yield held
+                        self._settle(address, hold, even_broken)
+                    yield hold
                     return
             mend(self.backend, unsettled)
         raise broken(addresses[0].locator, "a move of it was begun and can be neither finished nor taken back")
 
-    def _half_moved(self, addresses: Sequence[ContextUri]) -> ContextUri | None:
+    def _half_moved(self, hold: _Hold) -> ContextUri | None:
         """The target of a move that was cut short and concerns one of these nodes."""
-        for address in addresses:
-            meta = read_meta(self.backend, address.locator)
+        for address, found in hold.standing.items():
+            meta = found.meta
             if meta is None or meta.other_uri is None:
                 continue
             if meta.status is NodeStatus.PENDING:
@@ -224,31 +242,32 @@ class ContextFS:
                 return other
         return None
 
-    def _settle(self, address: ContextUri, held: Held, even_broken: bool) -> None:
+    def _settle(self, address: ContextUri, hold: _Hold, even_broken: bool) -> None:
         """Keep what was edited by hand before something is written over it; what is broken is not written over."""
-        meta = read_meta(self.backend, address.locator)
-        if meta is not None and meta.status is NodeStatus.BROKEN and not even_broken:
-            raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
-        if meta is None or meta.status is not NodeStatus.ACTIVE or not meta.parts:
+        found = hold.standing[address]
+        if found.meta is None:
             return
-        texts = {name: read_text(self.backend, address.locator.child(name)) for name in PARTS}
-        if any(text is None or digest(text) != meta.parts.get(name) for name, text in texts.items()):
-            mend_held(self.backend, address, held, actor="process:agentm")
+        if found.meta.status is NodeStatus.BROKEN and not even_broken:
+            raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
+        if found.meta.status is NodeStatus.ACTIVE and not found.sound():
+            mend_held(self.backend, address, hold.held, actor="process:agentm")
+            hold.standing[address] = standing(self.backend, address.locator)
 
     def _end(self, uri: str, ctx: RequestContext, status: NodeStatus, if_version: int | None, purge: bool) -> Receipt:
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with self._hold(address) as held:
+        with self._hold(address) as hold:
             current = self.current(address)
             self._expect(current, if_version, current.parts[CONTENT])
-            draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), held, purge=purge)
+            draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), hold.held, purge=purge)
         relations.forget(self, address, ctx)
         return receipt(draft)
 
-    def _draft(self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None) -> Draft:
-        """The next version of a node, on top of what stands there. The caller holds its lock."""
-        standing = standing_parts(self.backend, uri.locator)
-        meta = self._meta(uri)
+    def _draft(
+        self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None, hold: _Hold
+    ) -> Draft:
+        """The next version of a node, on top of what stands there."""
+        files, meta = hold.standing[uri].files, hold.meta(uri)
         live = meta is not None and is_visible(self.backend, meta)
         if if_version is not None:
             self._expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
@@ -262,8 +281,9 @@ class ContextFS:
             now=self.clock(),
             summariser=self._summariser,
         )
-        edges = standing[RELATIONS].text if live else None
-        return Draft(uri.locator, version, upserts(version, edges), standing)
+        self._take_name(uri, meta)
+        edges = files[RELATIONS].text if live else None
+        return Draft(uri.locator, version, upserts(version, edges), files)
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {
@@ -274,13 +294,18 @@ class ContextFS:
         }
 
     def _meta(self, uri: ContextUri) -> Meta | None:
-        meta = read_meta(self.backend, uri.locator)
-        if meta is not None and meta.uri != str(uri):
+        return _own(uri, read_meta(self.backend, uri.locator))
+
+    def _take_name(self, uri: ContextUri, before: Meta | None) -> None:
+        """Make sure that a new node does not come to lie where the store, or another one, cannot tell it apart."""
+        if before is not None:
+            return
+        self._spellings.claim(uri)
+        if self.backend.exists(uri.locator.child(META)):
             raise InvalidUriError(
-                f"this store cannot tell {uri} from {meta.uri}, which is there already; choose another name.",
+                f"this store cannot tell {uri} from a memory that is there already; choose another name.",
                 code="uri_taken",
             )
-        return meta
 
     def _expect(self, current: Version | None, wanted: int | None, text: str) -> None:
         version = current.meta.version if current else 0
@@ -307,6 +332,11 @@ class ContextFS:
         if isinstance(child, Folder):
             return self.backend.info(child.locator).is_dir
         return is_shown(self.backend, child)
+
+
+def _own(uri: ContextUri, meta: Meta | None) -> Meta | None:
+    """The meta found at an address; not that of another's node, which a store that folds names shows there too."""
+    return meta if meta is not None and meta.uri == str(uri) else None
 
 
 def receipt(draft: Draft) -> Receipt:

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from agentm.context.layout import laid_out
 from agentm.context.node import (
     ABSTRACT,
     CONTENT,
@@ -118,9 +119,8 @@ def dead_place(node: Locator, identity: str) -> Locator:
 
 
 def dump_event(event: OutboxEvent) -> str:
-    fields = asdict(event)
-    rest = fields.pop("rest")
-    return json.dumps({**fields, **rest}, ensure_ascii=False, indent=1) + "\n"
+    fields = {name: getattr(event, name) for name in OutboxEvent.__slots__ if name != "rest"}
+    return laid_out(fields | event.rest) + "\n"
 
 
 def load_event(text: str) -> OutboxEvent:

@@ -44,6 +44,7 @@ _NOT_FIRST = _PAUSES | frozenset(".,!?:;)]}%％℃．・ー々〕〗］｝”’
 _NOT_LAST = frozenset("([{（「『【〔〈《〖［｛“‘$#@￥เแโใไເແໂໃໄ")
 _AFTER_MARK = frozenset("/-–—_&?=+|,;:")
 _LOOSE_ENDS = frozenset(" .,;:·|/&+=-–—…、，；：､（「『【《(“‘[{")
+_ASCII_LOOSE_ENDS = "".join(filter(str.isascii, _LOOSE_ENDS))
 
 
 def clean(text: str) -> str:
@@ -140,6 +141,8 @@ def _start(text: str, size: int) -> str:
 
 def _cut(text: str, room: int) -> int:
     """Where to end: behind a word or a pause, else between unspaced clusters, else behind a sign, else a cluster."""
+    if (space := text.rfind(" ", 1, room + 1)) >= room * 0.6 and text[: room + 1].isascii():
+        return space  # what the long way comes to, for nearly every text
     pause = soft = sign = whole = at = 0
     before = ""
     for cluster in clusters(text[: room + 1]):
@@ -177,6 +180,8 @@ def _break(before: str, after: str) -> str:
 
 def _without_loose_end(text: str) -> str:
     """No comma or opening bracket before the dots, unless there is nothing else."""
+    if text.isascii():
+        return text.rstrip(_ASCII_LOOSE_ENDS) or text[:1]
     parts = list(clusters(text))
     while len(parts) > 1 and parts[-1] in _LOOSE_ENDS:
         parts.pop()

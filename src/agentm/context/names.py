@@ -39,7 +39,7 @@ def _problem(name: str) -> str:
         # A joiner inside an emoji is the one invisible character that people mean.
         if unicodedata.category(character) in _INVISIBLE and character != "\u200d":
             return f"holds the invisible character U+{ord(character):04X}"
-    if len(name.encode()) > LONGEST_NAME:
+    if max(len(name.encode()), len(folded(name).encode())) > LONGEST_NAME:
         return f"is longer than {LONGEST_NAME} bytes"
     if name.startswith((".", " ")) or name.endswith((".", " ")):
         return "begins with a dot or space, or ends with one"
@@ -50,4 +50,6 @@ def _problem(name: str) -> str:
 
 def folded(name: str) -> str:
     """What a file system that ignores case and spelling takes a name for."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", name).casefold())
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from agentm.context.layout import laid_out
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.errors import InvalidNodeError
 
@@ -120,18 +121,27 @@ def digest(text: str) -> str:
 
 
 def dump_meta(meta: Meta) -> str:
-    fields = asdict(meta)
-    rest = fields.pop("rest")
+    return laid_out(_fields(meta)) + "\n"
+
+
+def _fields(meta: Meta) -> dict[str, Any]:
+    fields = {name: getattr(meta, name) for name in Meta.__slots__ if name != "rest"}
     fields["status"] = meta.status.value
     if meta.other_uri is None:
-        fields.pop("other_uri")
-    return json.dumps({**fields, **rest}, ensure_ascii=False, indent=2) + "\n"
+        del fields["other_uri"]
+    return fields | meta.rest
 
 
 def load_meta(text: str) -> Meta:
     """Meta from its file; InvalidNodeError if it is not what a meta is."""
     try:
-        found = json.loads(text)
+        return _meta(json.loads(text))
+    except ValueError as cause:
+        raise _no_meta(cause) from cause
+
+
+def _meta(found: Any) -> Meta:
+    try:
         if not isinstance(found, dict):
             raise TypeError(f"it is a {type(found).__name__}")
         known = {name: found.pop(name) for name in Meta.__slots__ if name in found and name != "rest"}
@@ -144,13 +154,15 @@ def load_meta(text: str) -> Meta:
         parse_uri(known["uri"])
         return Meta(**known, rest=found)
     except (ValueError, TypeError, KeyError) as cause:
-        raise InvalidNodeError(
-            f"{META} cannot be understood ({cause}); agentm repair says what can be done."
-        ) from cause
+        raise _no_meta(cause) from cause
+
+
+def _no_meta(cause: Exception) -> InvalidNodeError:
+    return InvalidNodeError(f"{META} cannot be understood ({cause}); agentm repair says what can be done.")
 
 
 def dump_relations(edges: tuple[RelationEdge, ...]) -> str:
-    return json.dumps([asdict(edge) for edge in edges], ensure_ascii=False, indent=2) + "\n"
+    return laid_out([asdict(edge) for edge in edges]) + "\n"
 
 
 def load_relations(text: str) -> tuple[RelationEdge, ...]:
@@ -191,14 +203,13 @@ class Version:
 
 
 def dump_version(version: Version) -> str:
-    meta = json.loads(dump_meta(version.meta))
-    return json.dumps({"meta": meta, "parts": version.parts}, ensure_ascii=False, indent=1) + "\n"
+    return laid_out({"meta": _fields(version.meta), "parts": version.parts}) + "\n"
 
 
 def load_version(text: str) -> Version:
     try:
         found = json.loads(text)
-        return Version(load_meta(json.dumps(found["meta"])), {str(k): str(v) for k, v in found["parts"].items()})
+        return Version(_meta(found["meta"]), {str(k): str(v) for k, v in found["parts"].items()})
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
         raise InvalidNodeError(f"a version in {HISTORY} cannot be understood ({cause}); it is skipped.") from cause
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentm.context.node import HISTORY, META, PARTS, Meta, NodeStatus, Version, load_meta, load_version
+from agentm.context.node import HISTORY, META, PARTS, Meta, NodeStatus, Version, digest, load_meta, load_version
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.seam import ABSENT, CompareAndSwap, Locator, StorageBackend, require
@@ -22,6 +22,37 @@ class Part:
 
     text: str | None
     token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The files of a node as they are, to be replaced only while they are so."""
+
+    files: dict[str, Part]
+    meta: Meta | None
+
+    def sound(self) -> bool:
+        """Whether the parts are those that the meta was written for."""
+        if self.meta is None or not self.meta.parts:
+            return True
+        hashes = self.meta.parts
+        return all((text := self.files[name].text) is not None and digest(text) == hashes.get(name) for name in PARTS)
+
+
+def standing(backend: StorageBackend, node: Locator) -> Standing:
+    """What a node holds. One that is no text is an error, and so nothing is written over it."""
+    if not backend.exists(node):
+        return Standing({}, None)
+    try:
+        meta = read_part(backend, node.child(META))
+        known = None if meta.text is None else load_meta(meta.text)
+    except (InvalidNodeError, NotTextError) as cause:
+        raise _unreadable(node) from cause
+    return Standing({**{name: read_part(backend, node.child(name)) for name in PARTS}, META: meta}, known)
+
+
+def standing_files(backend: StorageBackend, node: Locator) -> dict[str, Part]:
+    return standing(backend, node).files
 
 
 def read_part(backend: StorageBackend, place: Locator) -> Part:
@@ -47,7 +78,11 @@ def read_meta(backend: StorageBackend, node: Locator) -> Meta | None:
         text = read_text(backend, node.child(META))
         return None if text is None else load_meta(text)
     except (InvalidNodeError, NotTextError) as cause:
-        raise broken(node, "its .meta.json cannot be understood") from cause
+        raise _unreadable(node) from cause
+
+
+def _unreadable(node: Locator) -> NodeBrokenError:
+    return broken(node, "its .meta.json cannot be understood")
 
 
 def read_version(backend: StorageBackend, node: Locator) -> Version | None:

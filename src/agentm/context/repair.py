@@ -42,14 +42,14 @@ from agentm.context.node import (
     load_relations,
 )
 from agentm.context.outbox import applied_version, events_of
-from agentm.context.reader import has_arrived, kept_version, read_meta, read_text
+from agentm.context.reader import has_arrived, kept_version, read_meta, read_text, standing_files
 from agentm.context.relations import backlinks, checked, follow_move, forget, note_backlink
 from agentm.context.summarise import checked_abstract
 from agentm.context.tenancy import RequestContext
 from agentm.context.transitions import clear, finish_move
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
-from agentm.context.writer import Draft, locked, publish, standing_parts
+from agentm.context.writer import Draft, locked, publish
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.seam import Held, Locator, Remove, Rename, StorageBackend, require
 
@@ -479,7 +479,7 @@ class Executor:
     ) -> None:
         node = seen.address.locator
         events = upserts(version) if events is None else events
-        draft = Draft(node, version, events, standing_parts(self._backend, node), kept=kept)
+        draft = Draft(node, version, events, standing_files(self._backend, node), kept=kept)
         publish(self._backend, [draft], self._held)
 
     def _remove(self, place: Locator) -> None:

@@ -23,9 +23,9 @@ from agentm.context.node import (
     dump_relations,
     load_relations,
 )
-from agentm.context.reader import read_meta
+from agentm.context.reader import read_meta, standing_files
 from agentm.context.uri import ContextUri, parse_uri
-from agentm.context.writer import Draft, publish, standing_parts
+from agentm.context.writer import Draft, publish
 from agentm.seam import Held, Locator, Remove, StorageBackend, require
 
 
@@ -42,7 +42,7 @@ def end(
     """Delete or archive: the meta says so first, then the index is told, then the files go."""
     meta = replace(current.meta, status=status, version=current.meta.version + 1, other_uri=None, **stamp)
     version = Version(meta, current.parts)
-    draft = Draft(address.locator, version, (delete_context(version),), standing_parts(backend, address.locator))
+    draft = Draft(address.locator, version, (delete_context(version),), standing_files(backend, address.locator))
     publish(backend, [draft], held)
     if status is NodeStatus.DELETED:
         clear(backend, address.locator, purge=purge)
@@ -61,7 +61,7 @@ def move(
     draft = _lay_out(backend, current, source, target, stamp, held)
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
-    standing = standing_parts(backend, source.locator)
+    standing = standing_files(backend, source.locator)
     publish(backend, [Draft(source.locator, leaving, (move_context(leaving, str(target)),), standing)], held)
     # From here on the move has happened: what cannot be tidied up now is left to the repair.
     draft.told = False
@@ -97,7 +97,7 @@ def _lay_out(
         parts={name: digest(text) for name, text in parts.items()},
         **stamp,
     )
-    draft = Draft(target.locator, Version(meta, parts), (), standing_parts(backend, target.locator))
+    draft = Draft(target.locator, Version(meta, parts), (), standing_files(backend, target.locator))
     publish(backend, [draft], held)
     # Only now: whatever lies in the history of a node that waits for a move can be told from what was there before.
     for place in history.places(backend, source.locator):
@@ -113,7 +113,7 @@ def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
     """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    draft = Draft(node, version, upserts(version), standing_parts(backend, node), kept=True)
+    draft = Draft(node, version, upserts(version), standing_files(backend, node), kept=True)
     publish(backend, [draft], held)
     return draft.told
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentm.context.names import checked_name
 from agentm.errors import InvalidUriError
@@ -82,6 +83,11 @@ def parse_place(text: str) -> ContextUri | Folder:
     """The node or the folder that a text means."""
     if not isinstance(text, str) or not text.startswith(SCHEME):
         raise InvalidUriError(f"{text!r} does not begin with ctx://; write ctx://account/users/name/memories/….")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=2048)  # every step of a change asks for the same few
+def _parsed(text: str) -> ContextUri | Folder:
     account, *path = text[len(SCHEME) :].rstrip("/").split("/")
     return place_of(checked_name(account, "account"), tuple(path))
 

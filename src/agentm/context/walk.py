@@ -15,7 +15,8 @@ def nodes(backend: StorageBackend, account: str | None = None) -> Iterator[Conte
     """The addresses at which a node is, or was begun: every folder in the shape of one."""
     accounts = [account] if account else [place.name for place in backend.list(Locator(ACCOUNTS))]
     for name in accounts:
-        yield from _below(backend, name, ())
+        if not name.startswith("."):  # what is kept beside the accounts
+            yield from _below(backend, name, ())
 
 
 def _below(backend: StorageBackend, account: str, path: tuple[str, ...]) -> Iterator[ContextUri]:

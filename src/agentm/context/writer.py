@@ -18,6 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from agentm.context.events import OutboxEvent, dump_event, event_place
+from agentm.context.names import folded
 from agentm.context.node import (
     ABSTRACT,
     CONTENT,
@@ -54,9 +55,9 @@ class _AlwaysOurs:
 
 @contextmanager
 def locked(backend: StorageBackend, *nodes: Locator) -> Iterator[Held]:
-    """Hold nodes while they are changed. A store without locks has one writer."""
+    """Hold nodes while they are changed, each in all its spellings. A store without locks has one writer."""
     if backend.capabilities.lock:
-        with require(backend, Lock).lock(*nodes) as held:
+        with require(backend, Lock).lock(*(Locator(folded(node.key)) for node in nodes)) as held:
             yield held
     else:
         with nullcontext():
@@ -112,13 +113,6 @@ class Draft:
             return read_part(backend, self.node.child(META)).text == self._text(META)
         except OSError:
             return True
-
-
-def standing_parts(backend: StorageBackend, node: Locator) -> dict[str, Part]:
-    """The files of a node as they are, to be replaced only while they are so."""
-    if not backend.exists(node):
-        return {}
-    return {name: read_part(backend, node.child(name)) for name in (*PARTS, META)}
 
 
 def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progress: Progress | None = None) -> None:
