@@ -42,16 +42,22 @@ class Batch:
         self._directories = directories
         self._file_system = -1
         self._temps: list[tuple[_durable.Temp, str, bytes]] = []
+        self._parents: set[str] = set()
 
     def fill(self, path: str, data: bytes) -> None:
         temp = _durable.Temp(self._directory)
         self._temps.append((temp, path, data))
         temp.fill(data, mode_of(path), flush=False)
-        self._directories.ensure(os.path.dirname(path), flush=False)
+        parent = os.path.dirname(path)
+        if parent not in self._parents:
+            self._directories.ensure(parent, flush=False)
+            self._parents.add(parent)
 
     def flush(self) -> None:
         """Make everything durable that was filled; nothing may be put in place before."""
         _durable.sync_file_system(self._file_system)
+        for parent in self._parents:
+            self._directories.survived(parent)
 
     def place(self, put: Put) -> None:
         """Put the files in place, in order. `settle` must follow, also after an error."""

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from types import TracebackType
 
 from agentm.backends._flock import try_flock
@@ -256,15 +257,20 @@ class Directories:
     def ensure(self, path: str, *, flush: bool = True) -> list[str]:
         """Make sure that a directory below the top is there and survives; says which ones had to be made.
 
-        Without ``flush`` somebody else flushes it, together with others, and only then may `ensure` know it.
+        Without ``flush`` somebody else flushes it, together with others, and then says so (`survived`).
         """
         if self._known(path):
             return []
         if flush and not self._flushed:
             self._flush_top()
-        chain = self._chain(path)
-        missing = [path for path in reversed(chain) if not self._known(path)]
-        return _make(missing, self._flush_entry if flush else lambda parent, path: None)
+        missing = list(self._unknown(path))
+        return _make(reversed(missing), self._flush_entry if flush else lambda parent, path: None)
+
+    def survived(self, path: str) -> None:
+        """Somebody has flushed a directory, and the way down to it."""
+        for directory in self._unknown(path):
+            with suppress(OSError):
+                self._flushed[directory] = os.lstat(directory).st_ino
 
     def refuse_links(self, path: str) -> None:
         """OSError (ELOOP) if the way down to a directory leads through a link, and so perhaps out of the store."""
@@ -273,12 +279,14 @@ class Directories:
                 if os.path.islink(directory):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), directory)
 
-    def _chain(self, path: str) -> list[str]:
-        chain = []
+    def _chain(self, path: str) -> Iterator[str]:
         while len(path) > len(self._top):
-            chain.append(path)
+            yield path
             path = os.path.dirname(path)
-        return chain
+
+    def _unknown(self, path: str) -> Iterator[str]:
+        """From the bottom up to the first one that is known: the way down to that one was flushed with it."""
+        return takewhile(lambda directory: not self._known(directory), self._chain(path))
 
     def _flush_top(self) -> None:
         with suppress(PermissionError):  # it need not be ours to read

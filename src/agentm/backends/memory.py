@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from agentm.backends import _refusals
@@ -39,6 +39,13 @@ class _File:
     mtime: float
 
 
+@dataclass(slots=True)
+class _Dir:
+    mtime: float
+    names: set[str] = field(default_factory=set)
+    """What lies right below it: a listing must not cost as much as the whole store."""
+
+
 class MemoryBackend(StorageBackend):
     """A tree that lives in this process. Threads may share it; other processes cannot see it."""
 
@@ -46,7 +53,7 @@ class MemoryBackend(StorageBackend):
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
-        self._dirs: dict[str, float] = {"": time.time()}
+        self._dirs: dict[str, _Dir] = {"": _Dir(time.time())}
         self._count = 0
         self._changed = threading.Condition(threading.RLock())
         self._watchers: list[_MemoryWatcher] = []
@@ -67,10 +74,10 @@ class MemoryBackend(StorageBackend):
         return locator
 
     def list(self, locator: Locator) -> list[Locator]:
-        prefix = f"{locator.key}/" if locator.key else ""
         with self._changed:
-            below = [key for key in (*self._files, *self._dirs) if key.startswith(prefix) and key != locator.key]
-        return [Locator(key) for key in sorted(below) if "/" not in key[len(prefix) :]]
+            there = self._dirs.get(locator.key)
+            names = sorted(there.names) if there else []
+        return [locator.child(name) for name in names]
 
     def exists(self, locator: Locator) -> bool:
         return locator.key in self._files or locator.key in self._dirs
@@ -78,7 +85,7 @@ class MemoryBackend(StorageBackend):
     def info(self, locator: Locator) -> Info:
         with self._changed:
             if locator.key in self._dirs:
-                return Info(locator, True, 0, self._dirs[locator.key])
+                return Info(locator, True, 0, self._dirs[locator.key].mtime)
             file = self._file("info", locator)
             return Info(locator, False, len(file.data), file.mtime)
 
@@ -98,13 +105,14 @@ class MemoryBackend(StorageBackend):
             if locator.key in self._dirs:
                 if if_version is not None:
                     raise self._refusal(errno.EISDIR, "remove", locator)
-                if self.list(locator):
+                if self._dirs[locator.key].names:
                     raise self._refusal(errno.ENOTEMPTY, "remove", locator)
                 del self._dirs[locator.key]
             else:
                 self._check("remove", locator, if_version)
                 self._file("remove", locator)
                 del self._files[locator.key]
+            self._dirs[locator.parent.key].names.discard(locator.name)
             self._tell(locator)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
@@ -124,6 +132,8 @@ class MemoryBackend(StorageBackend):
                 self._move_keys(source.key, target.key)
             else:
                 self._files[target.key] = self._files.pop(source.key)
+            self._dirs[source.parent.key].names.discard(source.name)
+            self._dirs[target.parent.key].names.add(target.name)
             self._tell(source)
             self._tell(target)
         return target
@@ -186,6 +196,7 @@ class MemoryBackend(StorageBackend):
             self._count += 1
             file = _File(data, f"v{self._count}", time.time())
             self._files[locator.key] = file
+            self._dirs[locator.parent.key].names.add(locator.name)
             self._tell(locator)
             return file.version
 
@@ -205,8 +216,10 @@ class MemoryBackend(StorageBackend):
         keys = ["/".join(parts[: n + 1]) for n in range(len(parts))]
         if any(key in self._files for key in keys):
             raise self._refusal(errno.ENOTDIR, verb, locator)
-        for key in keys:
-            self._dirs.setdefault(key, time.time())
+        for above, key in zip(["", *keys], keys, strict=False):
+            if key not in self._dirs:
+                self._dirs[key] = _Dir(time.time())
+                self._dirs[above].names.add(key.rpartition("/")[2])
 
     def _move_keys(self, source: str, target: str) -> None:
         def moved(tree: dict[str, T]) -> dict[str, T]:

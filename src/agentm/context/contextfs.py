@@ -14,7 +14,7 @@ from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import upserts
 from agentm.context.names import folded
-from agentm.context.node import CONTENT, META, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
+from agentm.context.node import CONTENT, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
 from agentm.context.reader import Standing, broken, is_shown, is_visible, read_meta, read_version, standing
 from agentm.context.repair import mend, mend_held
 from agentm.context.spelling import Spellings
@@ -82,6 +82,7 @@ class ContextFS:
             draft = self._draft(node, uri, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
+        relations.confirm(self, draft.added, ctx)
         return receipt(draft)
 
     def write_nodes(
@@ -93,18 +94,23 @@ class ContextFS:
             check(ctx, uri, write=True)
         if len({folded(str(uri)) for uri in uris}) < len(uris):
             raise InvalidNodeError("the same memory is there twice; write its versions one after the other.")
+        together = frozenset(map(str, uris))
         for node in nodes:
-            relations.admit(self, node, ctx, frozenset(map(str, uris)))
-        receipts: list[Receipt] = []
-        for start in range(0, len(nodes), LARGEST_BATCH):
-            chunk = list(zip(nodes[start : start + LARGEST_BATCH], uris[start : start + LARGEST_BATCH], strict=True))
-            with self._hold(*(uri for _, uri in chunk)) as hold:
-                drafts = [self._draft(node, uri, ctx, None, hold) for node, uri in chunk]
-                publish(self.backend, drafts, hold.held)
-            receipts += [receipt(draft) for draft in drafts]
-            if progress is not None:
-                progress(len(receipts), len(nodes))
-        return receipts
+            relations.admit(self, node, ctx, together)
+        written: list[Draft] = []
+        try:
+            for start in range(0, len(nodes), LARGEST_BATCH):
+                batch = slice(start, start + LARGEST_BATCH)
+                with self._hold(*uris[batch]) as hold:
+                    pairs = zip(nodes[batch], uris[batch], strict=True)
+                    drafts = [self._draft(node, uri, ctx, None, hold) for node, uri in pairs]
+                    publish(self.backend, drafts, hold.held)
+                written += drafts
+                if progress is not None:
+                    progress(len(written), len(nodes))
+        finally:  # also when what the last of them were to lead to could not be written
+            relations.confirm(self, [edge for draft in written for edge in draft.added], ctx)
+        return [receipt(draft) for draft in written]
 
     def read_node(self, uri: str, ctx: RequestContext, *, version: int | None = None) -> ContextNode:
         """One whole version of a memory: the current one, or one from its history."""
@@ -148,17 +154,31 @@ class ContextFS:
         with self._hold(source, target) as hold:
             current = self.current(source)
             self._expect(current, if_version, current.parts[CONTENT])
-            there = hold.meta(target)
-            if is_visible(self.backend, there):
+            if is_visible(self.backend, hold.meta(target)):
                 raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
-            self._take_name(target, there)
+            self._take_name(target, hold)
+            edges = transitions.led_elsewhere(current.node().relations, str(source), str(target))
+            relations.announce(self.backend, edges)
             draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), hold.held)
         relations.follow_move(self, source, target, ctx)
+        relations.confirm(self, edges, ctx)
         return receipt(draft)
 
     def relate(self, edge: RelationEdge, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
         """Add an edge, or change the one with the same ends and type."""
         return relations.relate(self, edge, ctx, if_version)
+
+    def unrelate(
+        self,
+        from_uri: str,
+        to_uri: str,
+        ctx: RequestContext,
+        *,
+        relation_type: str = "related_to",
+        if_version: int | None = None,
+    ) -> Receipt:
+        """Take an edge away; NodeNotFoundError if there is none with these ends and this type."""
+        return relations.unrelate(self, from_uri, to_uri, relation_type, ctx, if_version)
 
     def relations(self, uri: str, ctx: RequestContext, *, direction: str = "both") -> list[RelationEdge]:
         """The edges that lead away from a memory (``out``), to it (``in``), or both."""
@@ -187,6 +207,7 @@ class ContextFS:
             wanted = relations.standing(self, wanted, address)
             draft = self._draft(wanted, address, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
+        relations.confirm(self, draft.added, ctx)
         return receipt(draft)
 
     def current(self, address: ContextUri) -> Version:
@@ -197,20 +218,37 @@ class ContextFS:
         return found
 
     def change(
-        self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode]
-    ) -> Receipt | None:
-        """Rewrite a memory on behalf of agentm itself; None if it is gone or nothing changes."""
+        self,
+        address: ContextUri,
+        ctx: RequestContext,
+        change: Callable[[ContextNode], ContextNode],
+        afterwards: Callable[[], None],
+    ) -> None:
+        """Rewrite a memory, if it is there, on behalf of agentm itself; ``afterwards`` is done before it is let go."""
+        with self._hold(address, even_broken=True) as hold:
+            added = self._rewrite(address, ctx, change, hold)
+            afterwards()
+        relations.confirm(self, added, ctx)
+
+    def _rewrite(
+        self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode], hold: _Hold
+    ) -> tuple[RelationEdge, ...]:
+        """The edges that came with the change."""
+        try:
+            now = self.current(address).node()
+        except NodeNotFoundError:
+            return ()
+        wanted = change(now)
+        if wanted == now:
+            return ()
+        draft = self._draft(wanted, address, ctx, None, hold)
+        publish(self.backend, [draft], hold.held)
+        return draft.added
+
+    def reserve(self, address: ContextUri) -> None:
+        """Take the name of a memory that is about to be written."""
         with self._hold(address) as hold:
-            try:
-                now = self.current(address).node()
-            except NodeNotFoundError:
-                return None
-            wanted = change(now)
-            if wanted == now:
-                return None
-            draft = self._draft(wanted, address, ctx, None, hold)
-            publish(self.backend, [draft], hold.held)
-        return receipt(draft)
+            self._take_name(address, hold)
 
     @contextmanager
     def _hold(self, *addresses: ContextUri, even_broken: bool = False) -> Iterator[_Hold]:
@@ -230,8 +268,8 @@ class ContextFS:
 
     def _half_moved(self, hold: _Hold) -> ContextUri | None:
         """The target of a move that was cut short and concerns one of these nodes."""
-        for address, found in hold.standing.items():
-            meta = found.meta
+        for address in hold.standing:
+            meta = hold.meta(address)
             if meta is None or meta.other_uri is None:
                 continue
             if meta.status is NodeStatus.PENDING:
@@ -245,7 +283,7 @@ class ContextFS:
     def _settle(self, address: ContextUri, hold: _Hold, even_broken: bool) -> None:
         """Keep what was edited by hand before something is written over it; what is broken is not written over."""
         found = hold.standing[address]
-        if found.meta is None:
+        if found.meta is None or hold.meta(address) is None:
             return
         if found.meta.status is NodeStatus.BROKEN and not even_broken:
             raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
@@ -281,9 +319,11 @@ class ContextFS:
             now=self.clock(),
             summariser=self._summariser,
         )
-        self._take_name(uri, meta)
+        self._take_name(uri, hold)
         edges = files[RELATIONS].text if live else None
-        return Draft(uri.locator, version, upserts(version, edges), files)
+        added = relations.added(version.node().relations, edges)
+        relations.announce(self.backend, added)
+        return Draft(uri.locator, version, upserts(version, edges), files, added=added)
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {
@@ -296,12 +336,12 @@ class ContextFS:
     def _meta(self, uri: ContextUri) -> Meta | None:
         return _own(uri, read_meta(self.backend, uri.locator))
 
-    def _take_name(self, uri: ContextUri, before: Meta | None) -> None:
-        """Make sure that a new node does not come to lie where the store, or another one, cannot tell it apart."""
-        if before is not None:
+    def _take_name(self, uri: ContextUri, hold: _Hold) -> None:
+        """See to it that a new node does not come to lie where this store, or another, cannot tell it apart."""
+        if hold.meta(uri) is not None:
             return
         self._spellings.claim(uri)
-        if self.backend.exists(uri.locator.child(META)):
+        if hold.standing[uri].meta is not None:
             raise InvalidUriError(
                 f"this store cannot tell {uri} from a memory that is there already; choose another name.",
                 code="uri_taken",

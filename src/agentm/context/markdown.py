@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 from unicodedata import normalize
 
 from agentm.context.graphemes import clean
@@ -77,16 +77,21 @@ def without_images(text: str, instead: str = "") -> str:
     return _IMAGE.sub(instead, text)
 
 
-class Block(NamedTuple):
+@dataclass(eq=False)
+class Block:
     kind: str  # heading, text, item, fact, row, code
     text: str
     level: int = 0
     language: str = ""
 
+    @cached_property
+    def shown(self) -> str:
+        return plain(self.text)
+
 
 @dataclass
 class Note:
-    """What was read of a note. Texts are still Markdown: `plain` is for where they are shown."""
+    """What was read of a note. Texts are still Markdown, `plain` and ``shown`` are for where they are shown."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
@@ -104,13 +109,14 @@ class Note:
         opening = [block for block in self.blocks if block.kind != "code"]
         heading = next((block for block in opening if block.kind == "heading"), None)
         heads = heading is not None and (heading is opening[0] or heading.level == 1)
-        return self.said("title", "name", "subject") or (plain(heading.text) if heading and heads else "")
+        return self.said("title", "name", "subject") or (heading.shown if heading and heads else "")
 
     @property
     def everything(self) -> str:
         return "\n".join([*(text for texts in self.fields.values() for text in texts), self.prose])
 
 
+@lru_cache(maxsize=1)  # the abstract and the overview are made of the same one
 def read_note(content: str) -> Note:
     text = _window(content)
     data = _json(text)

@@ -22,8 +22,6 @@ from agentm.context.prose import dates, names, sentence_ends, sentences, words
 LONGEST_OVERVIEW = 2000
 _MOST_SENTENCES = 400
 _LONGEST_LINE = 180
-_START = 8000
-"""Characters of one block that are enough to open with."""
 
 
 class Summariser(Protocol):
@@ -98,10 +96,10 @@ def _opening(note: Note, room: int) -> str:
     blocks = [block for block in note.blocks if block.kind != "code"][:60]
     start = next((n for n, block in enumerate(blocks) if _tells(block)), None)
     if start is None:
-        return "" if note.title else next((text for block in blocks if (text := plain(block.text[:_START]))), "")
+        return "" if note.title else next((text for block in blocks if (text := block.shown)), "")
     opening = ""
     for block in blocks[start:]:
-        text = fit(plain(block.text[:_START]), 500)
+        text = fit(block.shown, 500)
         part = _whole_sentences(text, room - len(opening) - bool(opening)) if block.kind == "text" else text
         joined = f"{opening}{' ' if block.kind == 'text' else '; '}{part}" if opening else part
         # A list is told until the room is full, and cut there; of text, only sentences that fit are added.
@@ -114,7 +112,9 @@ def _opening(note: Note, room: int) -> str:
 
 
 def _tells(block: Block) -> bool:
-    return block.kind != "heading" and _says(plain(without_images(block.text[:_START])))
+    if block.kind == "heading":
+        return False
+    return _says(plain(without_images(block.text)) if "![" in block.text else block.shown)
 
 
 def _says(text: str) -> bool:
@@ -172,7 +172,7 @@ def _one_line(parts: list[str], glue: str) -> list[str]:
 
 
 def _outline(note: Note, title: str) -> list[str]:
-    headings = [(block.level, fit(plain(block.text), 110)) for block in note.blocks if block.kind == "heading"]
+    headings = [(block.level, fit(block.shown, 110)) for block in note.blocks if block.kind == "heading"]
     # A heading that is already the title says nothing new.
     headings = [(level, text) for level, text in headings if text not in ("", title)]
     while len(headings) > 12 and len({level for level, _ in headings}) > 1:
@@ -183,7 +183,7 @@ def _outline(note: Note, title: str) -> list[str]:
 
 
 def _facts(note: Note) -> list[str]:
-    return [f"- {fit(plain(block.text), _LONGEST_LINE)}" for block in note.blocks if block.kind == "fact"]
+    return [f"- {fit(block.shown, _LONGEST_LINE)}" for block in note.blocks if block.kind == "fact"]
 
 
 def _code(note: Note) -> list[str]:
@@ -237,7 +237,7 @@ def _points(note: Note) -> list[_Point]:
         if block.kind == "heading":
             worth = max(worth, 1.5)
         elif block.kind in ("text", "item", "row"):
-            text = plain(block.text)
+            text = block.shown
             for part in islice(sentences(text), _MOST_SENTENCES) if block.kind == "text" else [text]:
                 points.append(_Point(part, worth + (0.5 if block.kind == "text" else 0.0)))
                 worth = 0.0
@@ -266,7 +266,7 @@ def _scores(note: Note, points: list[_Point]) -> list[float]:
     # A word in every other sentence is grammar, not a topic.
     usual = len(points) * 0.4 if len(points) > 6 else len(points)
     topics = {term: min(times - 1, 4) for term, times in spread.items() if 1 < times <= usual}
-    headings = (plain(block.text) for block in note.blocks if block.kind == "heading")
+    headings = (block.shown for block in note.blocks if block.kind == "heading")
     headed = words(" ".join([note.title, *headings]))
     scores = []
     for point, found in zip(points, terms, strict=True):
