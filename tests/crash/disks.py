@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from agentm.conformance.crashsim import scratch
 from tests.crash.straced import HERE, SOURCE
 
 GOING_DOWN = 0x8004587D
@@ -26,7 +27,7 @@ class Disk:
     """A file system in a file, which can be made to lose power."""
 
     def __init__(self, kind: str, base: str) -> None:
-        self.image, self.point = f"{base}/image", f"{base}/mounted"
+        self.image, self.point, self.locks = f"{base}/image", f"{base}/mounted", f"{base}/locks"
         os.mkdir(self.point)
         size, command = KINDS[kind]
         with open(self.image, "wb") as file:
@@ -65,18 +66,19 @@ class Disk:
 
 
 @contextmanager
-def disk(kind: str, base: str) -> Iterator[Disk]:
+def disk(kind: str) -> Iterator[Disk]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     if shutil.which(f"mkfs.{kind}") is None:
         pytest.skip(f"there is no mkfs.{kind}; tools/test-deps.sh crash installs it")
-    made = Disk(kind, base)
-    made.mount()
-    try:
-        yield made
-    finally:
-        if os.path.ismount(made.point):
-            made.unmount()
+    with scratch() as base:  # the disk that loses power may itself lie in memory: what was not flushed to it is gone
+        made = Disk(kind, base)
+        made.mount()
+        try:
+            yield made
+        finally:
+            # Lazily: what a test that failed has left open must not keep the disk mounted for good.
+            subprocess.run(["umount", "--lazy", made.point], capture_output=True)
 
 
 @contextmanager
@@ -86,7 +88,7 @@ def process(script: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         [sys.executable, os.path.join(HERE, script), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([SOURCE, os.path.dirname(os.path.dirname(HERE))])},
     )
     try:
@@ -94,3 +96,12 @@ def process(script: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         started.kill()
         started.communicate()
+
+
+def heard(speaker: subprocess.Popen[bytes], count: int) -> bytes:
+    """So many bytes from a process, which must not end before."""
+    assert speaker.stdout is not None
+    assert speaker.stderr is not None
+    said = speaker.stdout.read(count)
+    assert len(said) == count, f"it ended before the crash: {speaker.stderr.read().decode()}"
+    return said

@@ -58,9 +58,7 @@ def _all_names(trace: Trace) -> Iterator[tuple[str, int]]:
         yield name, inode
     for op in trace.ops:
         if isinstance(op, Relink):
-            for (_, name), inode in op.changes:
-                if inode is not None:
-                    yield name, inode
+            yield from ((name, inode) for (_, name), inode in op.changes if inode is not None)
 
 
 def _plain(name: str) -> str:

@@ -171,7 +171,8 @@ class Glance:
     new: View
     acknowledged: bool
 
-    def verify(self) -> None:
+    def verify(self) -> bool:
+        """AssertionError if something is not as it must be; says whether there was anything to repair."""
         reached = view(self.fs, self.scenario.uris)
         self._is_old_or_new(reached.shown, "before the repair")
         self._tells_no_lie(reached)
@@ -179,7 +180,7 @@ class Glance:
             self._steps_came_in_order(reached)
         if self.acknowledged:
             self._acknowledged_is_told(reached)
-        repair(self.fs.backend, quiet=0.0)
+        found = repair(self.fs.backend, quiet=0.0).findings
         mended = view(self.fs, self.scenario.uris)
         self._is_old_or_new(mended.shown, "after the repair")
         self._does_not_go_back(reached.shown, mended.shown)
@@ -188,6 +189,7 @@ class Glance:
         self._files_are_what_is_shown(mended.shown)
         self._tells_all(mended)
         assert repair(self.fs.backend, quiet=0.0).findings == [], "a second repair found something"
+        return bool(found)
 
     def _is_old_or_new(self, found: Shown, when: str) -> None:
         texts = {node[1] for node in found.values() if node is not None}

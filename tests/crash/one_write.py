@@ -7,7 +7,7 @@ import json
 import os
 import resource
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from agentm.errors import AgentmError
 from agentm.seam.locator import Locator
@@ -27,6 +27,16 @@ def open_store(store, root, locks):
     from agentm.backends.sqlite import SqliteBackend
 
     return SqliteBackend(f"{root}/store.db")
+
+
+@contextmanager
+def opened(store, root, locks):
+    """The store as long as it is needed: one that keeps a file open keeps its disk from being taken away."""
+    backend = open_store(store, root, locks)
+    try:
+        yield backend
+    finally:
+        getattr(backend, "close", lambda: None)()
 
 
 def attempt(backend, key, text):

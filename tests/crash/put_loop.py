@@ -5,7 +5,6 @@ python put_loop.py STORE ROOT LOCKS [--many] [--forget-directories] [--forget-ba
 
 import os
 import sys
-from contextlib import suppress
 
 from agentm.backends import _durable
 from agentm.errors import AgentmError
@@ -52,5 +51,7 @@ def main(store, root, locks, *options):
 
 
 if __name__ == "__main__":
-    with suppress(AgentmError, OSError):
+    try:
         main(*sys.argv[1:])
+    except (AgentmError, OSError) as error:
+        sys.exit(str(error))
