@@ -34,7 +34,7 @@ from agentm import (
     repair,
 )
 from agentm.context.drafting import new_version
-from agentm.context.events import upserts
+from agentm.context.events import NO_EDGES, upserts
 from agentm.context.node import META, PARTS
 from agentm.context.uri import parse_uri
 from agentm.context.writer import ORDER, Draft
@@ -76,7 +76,7 @@ def files_of(node: ContextNode) -> list[tuple[str, str]]:
     """The files of a new node in the order of its steps, each by its key."""
     address = parse_uri(node.uri)
     version = new_version(node, address, actor="process:bench")
-    draft = Draft(address.locator, version, upserts(version))
+    draft = Draft(address.locator, version, upserts(version, NO_EDGES))
     return [(place.key, text) for step in ORDER for place, text, _ in draft.texts(step)]
 
 

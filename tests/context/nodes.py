@@ -61,7 +61,8 @@ def by_node(report: RepairReport) -> dict[str, list[Action]]:
     found: dict[str, list[Action]] = {}
     for finding in report.findings:
         assert not finding.why, finding.why
-        found.setdefault(finding.uri, []).append(finding.action)
+        if finding.action is not Action.REPORT:  # nothing was done
+            found.setdefault(finding.uri, []).append(finding.action)
     return found
 
 

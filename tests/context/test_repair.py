@@ -199,8 +199,12 @@ def test_broken_stays_until_a_person_looks(fs, store):
     fs.write_node(memory("one"), ALICE)
     set_meta(store, status="BROKEN")
     settled(store)
-    with pytest.raises(NodeNotFoundError):
+    for _ in range(2):
+        report = repair(store)
+        assert [(alert.uri, alert.action) for alert in report.alerts] == [(VISIT, Action.REPORT)]
+    with pytest.raises(NodeNotFoundError) as refused:
         fs.read_node(VISIT, ALICE)
+    assert refused.value.code == "node_broken"
 
 
 @pytest.mark.parametrize("end", ["write_node", "delete_node", "archive_node"])

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
-from agentm.context.events import upserts
+from agentm.context.events import NO_EDGES, upserts
+from agentm.context.mending import mend, mend_held
 from agentm.context.names import folded
 from agentm.context.node import CONTENT, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
 from agentm.context.reader import Standing, broken, is_shown, is_visible, read_meta, read_version, standing
-from agentm.context.repair import mend, mend_held
 from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
@@ -214,7 +214,8 @@ class ContextFS:
         """The version that is shown at an address; NodeNotFoundError if none is."""
         found = read_version(self.backend, address.locator)
         if found is None or found.meta.uri != str(address):
-            raise not_found(address)
+            meta = self._meta(address)
+            raise not_found(address, is_broken=meta is not None and meta.status is NodeStatus.BROKEN)
         return found
 
     def change(
@@ -295,11 +296,18 @@ class ContextFS:
         address = parse_uri(uri)
         check(ctx, address, write=True)
         with self._hold(address) as hold:
-            current = self.current(address)
-            self._expect(current, if_version, current.parts[CONTENT])
+            current = self._to_end(address, hold, purge)
+            self._expect(current, if_version, current.parts.get(CONTENT, ""))
             draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), hold.held, purge=purge)
         relations.forget(self, address, ctx)
         return receipt(draft)
+
+    def _to_end(self, address: ContextUri, hold: _Hold, purge: bool) -> Version:
+        """What is to be ended: what is shown, or, to be purged, what was ended already."""
+        meta = hold.meta(address)
+        if purge and meta is not None and meta.status in (NodeStatus.DELETED, NodeStatus.ARCHIVED):
+            return Version(meta, {})
+        return self.current(address)
 
     def _draft(
         self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None, hold: _Hold
@@ -320,7 +328,7 @@ class ContextFS:
             summariser=self._summariser,
         )
         self._take_name(uri, hold)
-        edges = files[RELATIONS].text if live else None
+        edges = files[RELATIONS].text if live else NO_EDGES
         added = relations.added(version.node().relations, edges)
         relations.announce(self.backend, added)
         return Draft(uri.locator, version, upserts(version, edges), files, added=added)
@@ -388,7 +396,13 @@ def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     return "\n".join(lines)
 
 
-def not_found(address: ContextUri) -> NodeNotFoundError:
+def not_found(address: ContextUri, *, is_broken: bool = False) -> NodeNotFoundError:
+    if is_broken:
+        return NodeNotFoundError(
+            f"the memory {address} is broken and not shown; look at its files, or bring back what was kept: agentm undo.",
+            code="node_broken",
+            locator=address.locator.key,
+        )
     return NodeNotFoundError(
         f"there is no memory {address}; list its folder to see what is there.", locator=address.locator.key
     )

@@ -33,6 +33,7 @@ UPSERT_RELATION = "UPSERT_RELATION"
 MAX_RETRY = 5
 APPLIED = "applied.json"
 
+NO_EDGES = dump_relations(())
 _NAMESPACE = uuid.UUID("6f1c1d0e-6b1f-5a7e-9a51-7a1b6d0f4c3a")
 
 
@@ -76,12 +77,13 @@ def upsert_context(version: Version) -> OutboxEvent:
     return _event(UPSERT_CONTEXT, version, {"records": records})
 
 
-def upserts(version: Version, known_edges: str | None = None) -> tuple[OutboxEvent, ...]:
-    """What the index is to be told of a version; of its edges first, and only if it does not know them.
+def upserts(version: Version, known_edges: str | None) -> tuple[OutboxEvent, ...]:
+    """What the index is to be told of a version; of its edges first, and only if it may not know them.
 
-    That of the version comes last: where it is, all are.
+    ``known_edges`` are those of the version before, as they were written; None if nobody knows. That of the version
+    comes last: where it is, all are.
     """
-    if version.parts[RELATIONS] == (known_edges or dump_relations(())):
+    if version.parts[RELATIONS] == known_edges:
         return (upsert_context(version),)
     return upsert_relation(version, load_relations(version.parts[RELATIONS])), upsert_context(version)
 

@@ -104,6 +104,8 @@ class Meta:
     """Names the file of this version in the history: two writers never name theirs alike."""
     other_uri: str | None = None
     """Where it went, or where it came from, while a move is under way or done."""
+    purge: bool = False
+    """Whether the history is to go too: the repair goes by it where a purge was cut short."""
     rest: dict[str, Any] = field(default_factory=dict)
     """Keys that somebody else put there: kept."""
 
@@ -127,8 +129,9 @@ def dump_meta(meta: Meta) -> str:
 def _fields(meta: Meta) -> dict[str, Any]:
     fields = {name: getattr(meta, name) for name in Meta.__slots__ if name != "rest"}
     fields["status"] = meta.status.value
-    if meta.other_uri is None:
-        del fields["other_uri"]
+    for name in ("other_uri", "purge"):
+        if not fields[name]:
+            del fields[name]
     return fields | meta.rest
 
 

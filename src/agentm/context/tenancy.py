@@ -53,7 +53,7 @@ def check(ctx: RequestContext, place: ContextUri | Folder, *, write: bool = Fals
     if not may(ctx, place, write=write):
         raise AccessDeniedError(
             f"{'writing' if write else 'reading'} {place} is not permitted to account {ctx.account_id!r}, "
-            f"{_named(ctx)}; use a request context of its owner.",
+            f"{_named(ctx)}; ask as its owner (on the command line with --account, --user or --agent).",
             locator=str(place),
         )
 

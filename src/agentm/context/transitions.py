@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentm.context import history
-from agentm.context.events import delete_context, move_context, upserts
+from agentm.context.events import NO_EDGES, delete_context, move_context, upserts
 from agentm.context.node import (
     HISTORY,
     PARTS,
@@ -39,10 +39,16 @@ def end(
     *,
     purge: bool,
 ) -> Draft:
-    """Delete or archive: the meta says so first, then the index is told, then the files go."""
-    meta = replace(current.meta, status=status, version=current.meta.version + 1, other_uri=None, **stamp)
-    version = Version(meta, current.parts)
-    draft = Draft(address.locator, version, (delete_context(version),), standing_files(backend, address.locator))
+    """Delete or archive: the meta says so first, then the index is told, then the files go.
+
+    A purge leaves nothing of the text: no copy in the history, no hash, no tag.
+    """
+    changes = {"status": status, "version": current.meta.version + 1, "other_uri": None, **stamp}
+    if purge:
+        changes |= {"purge": True, "parts": {}, "tags": ()}
+    version = Version(replace(current.meta, **changes), current.parts)
+    standing = standing_files(backend, address.locator)
+    draft = Draft(address.locator, version, (delete_context(version),), standing, kept=purge)
     publish(backend, [draft], held)
     if status is NodeStatus.DELETED:
         clear(backend, address.locator, purge=purge)
@@ -83,7 +89,7 @@ def _lay_out(
     edges = load_relations(current.parts[RELATIONS])
     parts = {
         **current.parts,
-        RELATIONS: dump_relations(tuple(_led_elsewhere(edge, str(source), str(target)) for edge in edges)),
+        RELATIONS: dump_relations(led_elsewhere(edges, str(source), str(target))),
     }
     meta = replace(
         current.meta,
@@ -105,15 +111,16 @@ def _lay_out(
     return draft
 
 
-def _led_elsewhere(edge: RelationEdge, old: str, new: str) -> RelationEdge:
-    return replace(edge, from_uri=new, to_uri=new if edge.to_uri == old else edge.to_uri)
+def led_elsewhere(edges: tuple[RelationEdge, ...], old: str, new: str) -> tuple[RelationEdge, ...]:
+    """The edges of a node once it has moved."""
+    return tuple(replace(edge, from_uri=new, to_uri=new if edge.to_uri == old else edge.to_uri) for edge in edges)
 
 
 def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
     """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    draft = Draft(node, version, upserts(version), standing_files(backend, node), kept=True)
+    draft = Draft(node, version, upserts(version, NO_EDGES), standing_files(backend, node), kept=True)
     publish(backend, [draft], held)
     return draft.told
 

@@ -21,6 +21,7 @@ from agentm.seam.locator import Locator
 SCHEME = "ctx://"
 ACCOUNTS = "accounts"
 CATEGORIES = ("profile", "preferences", "entities", "events", "cases", "patterns", "skills")
+_CATEGORY_DEPTH = 4
 _KINDS = {"users": "user", "agents": "agent"}
 
 
@@ -100,6 +101,15 @@ def uri_of(locator: Locator) -> ContextUri:
     if isinstance(found, Folder):
         raise InvalidUriError(f"{locator.key!r} is a folder, not a memory; name what lies in it.")
     return found
+
+
+def child_of(folder: Folder, name: str) -> ContextUri | Folder:
+    """What has this name right below a folder."""
+    if folder.owner_space is None or len(folder.path) != _CATEGORY_DEPTH:
+        return place_of(folder.account, (*folder.path, name))
+    # Most names of a store: only this one has to be looked at.
+    path = (*folder.path, checked_name(name, "slug"))
+    return ContextUri(folder.account, folder.owner_space, folder.path[-1], path)
 
 
 def place_of(account: str, path: tuple[str, ...]) -> ContextUri | Folder:

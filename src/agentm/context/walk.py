@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
-from agentm.context.uri import ACCOUNTS, ContextUri, Folder, place_of
+from agentm.context.uri import ACCOUNTS, ContextUri, Folder, child_of
 from agentm.errors import InvalidUriError
 from agentm.seam import Locator, StorageBackend
-
-_DEEPEST = 5
 
 
 def nodes(backend: StorageBackend, account: str | None = None) -> Iterator[ContextUri]:
     """The addresses at which a node is, or was begun: every folder in the shape of one."""
-    accounts = [account] if account else [place.name for place in backend.list(Locator(ACCOUNTS))]
-    for name in accounts:
-        if not name.startswith("."):  # what is kept beside the accounts
-            yield from _below(backend, name, ())
+    for place in backend.list(Locator(ACCOUNTS)):
+        # Also one that is asked for is taken from the list: a store that folds names would answer to another spelling.
+        name = unicodedata.normalize("NFC", place.name)
+        if not name.startswith(".") and account in (None, name):
+            yield from _below(backend, Folder(name, None, ()))
 
 
-def _below(backend: StorageBackend, account: str, path: tuple[str, ...]) -> Iterator[ContextUri]:
-    for place in backend.list(Locator("/".join((ACCOUNTS, account, *path)))):
+def _below(backend: StorageBackend, folder: Folder) -> Iterator[ContextUri]:
+    for place in backend.list(folder.locator):
         try:
-            found = place_of(account, (*path, place.name))
+            found = child_of(folder, place.name)
         except InvalidUriError:
             continue  # somebody else's file
         if isinstance(found, ContextUri):
             yield found
-        elif isinstance(found, Folder) and len(found.path) < _DEEPEST:
-            yield from _below(backend, account, found.path)
+        else:
+            yield from _below(backend, found)

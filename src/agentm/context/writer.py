@@ -25,8 +25,8 @@ from agentm.context.node import (
     HISTORY,
     META,
     OVERVIEW,
-    PARTS,
     RELATIONS,
+    RelationEdge,
     Version,
     dump_meta,
     dump_version,
@@ -74,6 +74,8 @@ class Draft:
     standing: dict[str, Part] = field(default_factory=dict)
     kept: bool = False
     """Whether the history has this version already, as when only its status changes."""
+    added: tuple[RelationEdge, ...] = ()
+    """The edges that are new with this version."""
     committed: bool = False
     told: bool = False
 
@@ -86,6 +88,9 @@ class Draft:
         return [(self.node.child(name), self._text(name), self._token(name)) for name in step if self._differs(name)]
 
     def _differs(self, name: str) -> bool:
+        """What the version does not hold, as when it is ended, stays as it is."""
+        if name != META and name not in self.version.parts:
+            return False
         return name not in self.standing or self.standing[name].text != self._text(name)
 
     @property
@@ -100,7 +105,7 @@ class Draft:
 
     def take_back(self, backend: StorageBackend) -> None:
         """Undo an uncommitted draft as far as the store lets us; what it does not is left to the repair."""
-        for name in PARTS:
+        for name in self.version.parts:
             with suppress(OSError):
                 _restore(backend, self.node.child(name), self.version.parts[name], self.standing.get(name))
         if not self.kept:

@@ -28,6 +28,16 @@ def normalize_key(key: str) -> str:
     return "/".join(parts)
 
 
+def _is_plain(part: str) -> bool:
+    return (
+        isinstance(part, str)
+        and part not in ("", ".", "..")
+        and "/" not in part
+        and "\\" not in part
+        and "\0" not in part
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Locator:
     """A place in some backend's namespace. Hashable, comparable, and it never touches a disk."""
@@ -54,6 +64,11 @@ class Locator:
 
     def child(self, *parts: str) -> Locator:
         """A place below this one; each part is normalised and cannot climb."""
+        if len(parts) == 1 and self.key and _is_plain(parts[0]):
+            # What is normal already is put together as it is: most places are reached this way.
+            place = object.__new__(Locator)
+            object.__setattr__(place, "key", f"{self.key}/{parts[0]}")
+            return place
         return Locator("/".join((self.key, *parts)))
 
     def __str__(self) -> str:
