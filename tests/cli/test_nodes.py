@@ -79,6 +79,31 @@ def test_relations_are_seen_from_both_ends(anywhere):
     ]
 
 
+def test_a_relation_is_taken_away_by_its_type(anywhere):
+    agentm = anywhere
+    agentm.done("remember", "Ada builds looms.", "--to", "entities/ada")
+    agentm.done("remember", "Met Ada.", "--to", "events/fair")
+    for kind in ("about", "related_to"):
+        agentm.done("relate", "events/fair", "entities/ada", "--type", kind)
+    said = agentm.done("relate", "events/fair", "entities/ada", "--remove")
+    assert said == f"{MINE}/events/fair is no longer related to {MINE}/entities/ada (version 4)\n"
+    assert agentm.done("relate", "events/fair", "--list") == "→ entities/ada  about 1\n"
+    said = agentm.refused("relate", "events/fair", "entities/ada", "--remove", code="node_not_found")
+    assert "is not related to" in said
+    assert "'related_to'" in said
+    said = agentm.refused("relate", "events/fair", "entities/adda", "--remove", code="node_not_found")
+    assert said.endswith("did you mean entities/ada?\n")
+    agentm.refused("relate", "events/fair", "entities/ada", "--remove", "--if-version", "1", code="node_not_found")
+    removed = agentm.json("relate", "events/fair", "entities/ada", "--remove", "--type", "about")
+    assert removed["version"] == 5
+    assert removed["removed"] == {
+        "from_uri": f"{MINE}/events/fair",
+        "to_uri": f"{MINE}/entities/ada",
+        "relation_type": "about",
+    }
+    assert agentm.json("relate", "events/fair", "--list")["relations"] == []
+
+
 def test_options_may_stand_anywhere(shell):
     shell.done("remember", "--to", "entities/ada", "Ada.")
     shell.done("remember", "--user", "alice", "The", "--to", "events/fair", "fair.")
@@ -191,6 +216,7 @@ def test_looking_writes_nothing(shell, home):
         *(["ls"], ["tree"], ["read", "profile"], ["history", "profile"], ["diff", "profile"], ["undo", "profile"]),
         *(["edit", "profile", "x"], ["relate", "profile", "--list"], ["repair"], ["outbox"], ["outbox", "drop", "1"]),
         *(["forget", "profile"], ["mv", "profile", "events/x"], ["relate", "profile", "events/x"]),
+        ["relate", "profile", "events/x", "--remove"],
     ):
         shell(*args)
     assert [name for name in snapshot(os.path.join(home, ".agentm")) if name != "memory"] == []
@@ -204,6 +230,7 @@ def test_what_is_refused_outright_does_not_even_open_the_store(shell, home):
         *(["remember", "x", "--if-version", "1"], ["relate", "profile"], ["relate", "profile", "events/x", "--list"]),
         *(["relate", "profile", "events/x", "--weight", "2"], ["outbox", "drop"], ["outbox", "list", "1"]),
         *(["outbox", "lst"], ["diff", "profile", "x"], ["undo", "profile", "--to", "-1"], ["read"]),
+        *(["relate", "profile", "--remove"], ["relate", "profile", "--list", "--remove"]),
     ):
         shell.refused(*args, code="usage", status=2)
     assert snapshot(home) == {}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from agentm.context.contextfs import ContextFS
+from agentm.context.events import UPSERT_RELATION
 from agentm.context.node import RelationEdge
+from agentm.context.outbox import events_of
 from agentm.context.repair import repair
-from agentm.errors import InvalidNodeError, InvalidUriError, NodeNotFoundError
-from tests.backends.stores import tree
+from agentm.context.uri import parse_uri
+from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
+from tests.backends.stores import make_store, tree
 from tests.context.nodes import ALICE, OTHER, PROFILE, SHOP, VISIT, edge, memory, mended, place, told
 from tests.context.recording import Died, dies_at
+from tests.context.rivals import Rivals
 
 pytestmark = pytest.mark.spec("CTX-11")
 
@@ -180,3 +185,122 @@ def test_wherever_a_move_or_delete_is_cut_short_the_repair_gets_the_edges_right(
             break
     assert 5 < number < 39
     assert mended(store) == {}
+
+
+def told_edges(store, uri: str = VISIT) -> dict[int, list[tuple[str, str]]]:
+    """What the index is told of the edges of each version."""
+    return {
+        found.event.version: [(one["to_uri"], one["relation_type"]) for one in found.event.payload["edges"]]
+        for found in events_of(store, parse_uri(uri))
+        if found.event.event_type == UPSERT_RELATION
+    }
+
+
+@pytest.mark.spec("CTX-07")
+def test_an_edge_can_be_taken_away_and_the_index_learns_what_is_left(related, store):
+    related.relate(edge(VISIT, SHOP, relation_type="part_of"), ALICE)
+    related.relate(edge(VISIT, OTHER), ALICE)
+    assert related.unrelate(VISIT, SHOP, ALICE).version == 5
+    assert [(one.to_uri, one.relation_type) for one in related.relations(VISIT, ALICE, direction="out")] == [
+        (SHOP, "part_of"),
+        (OTHER, "related_to"),
+    ]
+    related.unrelate(VISIT, SHOP, ALICE, relation_type="part_of", if_version=5)
+    related.unrelate(VISIT, OTHER, ALICE)
+    assert related.relations(VISIT, ALICE) == related.relations(SHOP, ALICE) == related.relations(OTHER, ALICE) == []
+    edges = told_edges(store)
+    assert edges[5] == [(SHOP, "part_of"), (OTHER, "related_to")]
+    assert edges[7] == []
+    assert related.read_node(VISIT, ALICE).content == "text"
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [((VISIT, SHOP), "part_of"), ((VISIT, OTHER), "related_to"), ((SHOP, VISIT), "related_to"), ((VISIT, NEW), "x")],
+)
+def test_an_edge_that_is_not_there_cannot_be_taken_away(related, store, ends, kind):
+    before = tree(store)
+    with pytest.raises(NodeNotFoundError, match="is not related to") as raised:
+        related.unrelate(*ends, ALICE, relation_type=kind)
+    assert all(name in str(raised.value) for name in (*ends, kind))
+    assert tree(store) == before
+
+
+def test_an_edge_is_taken_away_only_from_the_version_that_is_named(related):
+    with pytest.raises(NodeConflictError):
+        related.unrelate(VISIT, SHOP, ALICE, if_version=1)
+    with pytest.raises(NodeNotFoundError):
+        related.unrelate(NEW, SHOP, ALICE)
+    assert len(related.relations(VISIT, ALICE)) == 1
+
+
+def test_a_target_can_be_deleted_though_what_points_at_it_is_damaged(related, store):
+    store.write(place(VISIT, ".meta.json"), "{")
+    related.delete_node(SHOP, ALICE)
+    for _ in range(2):  # the repair comes to the target first, and learns only then that the other is broken
+        mended(store)
+    assert SHOP not in mended(store)
+
+
+CHANGES = {
+    "relate": lambda fs: fs.relate(edge(VISIT, SHOP), ALICE),
+    "write": lambda fs: fs.write_node(memory("new", VISIT, relations=(edge(VISIT, SHOP),)), ALICE),
+    "write many": lambda fs: fs.write_nodes([memory("new", VISIT, relations=(edge(VISIT, SHOP),))], ALICE),
+    "keep": lambda fs: fs.write_node(memory("new", OTHER, relations=(edge(OTHER, SHOP),)), ALICE),
+    "undo": lambda fs: fs.undo(OTHER, ALICE, to=2),
+    "move origin": lambda fs: fs.move_node(OTHER, PROFILE, ALICE),
+    "delete": lambda fs: fs.delete_node(SHOP, ALICE),
+    "purge": lambda fs: fs.delete_node(SHOP, ALICE, purge=True),
+    "archive": lambda fs: fs.archive_node(SHOP, ALICE),
+    "move": lambda fs: fs.move_node(SHOP, NEW, ALICE),
+}
+MAKING = ("relate", "write", "write many", "keep", "undo", "move origin")
+TAKING = ("delete", "purge", "archive", "move")
+
+
+def rivals(protocol: str, directory: str) -> tuple[Rivals, ContextFS]:
+    """A store with a target, something that points to it, and something that does not."""
+    store = Rivals(make_store(protocol, directory))
+    fs = ContextFS(store)
+    for uri in (SHOP, VISIT, OTHER):
+        fs.write_node(memory("text", uri), ALICE)
+    fs.relate(edge(OTHER, SHOP), ALICE)
+    return store, fs
+
+
+def check_edges(store: Rivals, fs: ContextFS) -> None:
+    """Every edge leads to what is there, is known at its other end, and nothing is left for the repair."""
+    shown = [uri for uri in (VISIT, SHOP, OTHER, NEW, PROFILE) if fs.exists(uri, ALICE)]
+    for uri in shown:
+        for one in fs.relations(uri, ALICE, direction="out"):
+            assert one.to_uri in shown, f"{one.from_uri} leads to nowhere"
+            assert one in fs.relations(one.to_uri, ALICE, direction="in")
+    assert mended(store) == {}
+
+
+@pytest.mark.parametrize("protocol", ["memory", "device-local"])
+@pytest.mark.parametrize("taking", TAKING)
+@pytest.mark.parametrize("making", MAKING)
+def test_whichever_step_a_rival_comes_at_no_edge_leads_to_nowhere(tmp_path, protocol, making, taking):
+    for first, second in ((making, taking), (taking, making)):
+        for stop in range(0, 400, 1 if protocol == "memory" else 5):
+            store, fs = rivals(protocol, str(tmp_path / f"{first}-{stop}"))
+            said = store.race(lambda: CHANGES[first](fs), lambda: CHANGES[second](fs), stop)  # noqa: B023
+            assert set(said) <= {None, "node_not_found", "node_conflict"}, (first, stop, said)
+            check_edges(store, fs)
+            if (making, taking) == ("relate", "move") and said == [None, None]:
+                assert ends(fs.relations(VISIT, ALICE)) == [(VISIT, NEW)]
+            if store.steps[0] <= stop:
+                break
+        assert 10 < store.steps[0] <= stop
+
+
+@pytest.mark.parametrize("taking", ["delete", "move"])
+@pytest.mark.parametrize("making", ["relate", "keep", "move origin"])
+def test_two_that_take_turns_leave_no_edge_to_nowhere(making, taking):
+    for first, second in ((making, taking), (taking, making)):
+        for stop in range(0, 120, 7):
+            for second_stop in range(0, 120, 5):
+                store, fs = rivals("memory", "")
+                store.race(lambda: CHANGES[first](fs), lambda: CHANGES[second](fs), stop, second_stop)  # noqa: B023
+                check_edges(store, fs)
