@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from agentm.context.node import HISTORY, ContextNode, Meta, Version, load_version
+from agentm.context.node import CONTENT, HISTORY, ContextNode, Meta, Version, load_version
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
-from agentm.errors import InvalidNodeError, NodeNotFoundError, NotTextError
+from agentm.errors import InvalidNodeError, NodeConflictError, NodeNotFoundError, NotTextError
 from agentm.seam import Locator, Remove, StorageBackend, require
 
 _NAME = re.compile(r"[0-9]{8,}-[0-9a-f]+\.json")
@@ -84,7 +85,7 @@ def version_before(backend: StorageBackend, address: ContextUri, meta: Meta | No
     if to is not None:
         kept = [version for version in kept if version.meta.version == to]
     if not kept:
-        wanted = "an older version" if to is None else f"a version {to} before this one"
+        wanted = "older version" if to is None else f"version {to} before this one"
         raise NodeNotFoundError(f"{address} has no {wanted}; agentm history lists those it has.")
     return kept[-1]
 
@@ -108,3 +109,22 @@ def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retenti
 def _older(backend: StorageBackend, place: Locator, limit: datetime) -> bool:
     version = load(backend, place)
     return version is not None and datetime.fromisoformat(version.meta.updated_at) < limit
+
+
+def expect(current: Version | None, wanted: int | None, text: str) -> None:
+    """NodeConflictError unless a node has the version that its writer takes it to have."""
+    version = current.meta.version if current else 0
+    if wanted is None or wanted == version:
+        return
+    theirs = current.parts.get(CONTENT, "") if current else ""
+    raise NodeConflictError(
+        f"the memory is at version {version}, not {wanted}; read it again, put your change on top, and write that.",
+        version=version,
+        diff=unified_diff(theirs, text, f"version {version}", "yours"),
+        expected=str(wanted),
+    )
+
+
+def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm="")
+    return "\n".join(lines)
