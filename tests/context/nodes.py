@@ -7,11 +7,13 @@ from typing import Any
 
 from agentm import Locator, StorageBackend
 from agentm.context.contextfs import ContextFS
+from agentm.context.decision import Action
 from agentm.context.node import META, PARTS, ContextNode, RelationEdge
 from agentm.context.outbox import events_of
-from agentm.context.repair import Action, RepairReport, repair
+from agentm.context.repair import RepairReport, repair
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_uri
+from tests.context.recording import Recording
 
 ALICE = RequestContext("acme", user_id="alice", agent_id="scout", actor="human:alice", sources=("chat:42",))
 
@@ -55,6 +57,13 @@ def told(store: StorageBackend, uri: str = VISIT) -> list[tuple[str, int]]:
 def mended(store: StorageBackend, **options: Any) -> dict[str, list[Action]]:
     """What a repair did, by node."""
     return by_node(repair(store, **{"quiet": 0.0, **options}))
+
+
+def settled(store: Recording) -> None:
+    """A second run finds nothing and changes nothing."""
+    store.changes.clear()
+    assert mended(store) == {}
+    assert store.changes == []
 
 
 def by_node(report: RepairReport) -> dict[str, list[Action]]:

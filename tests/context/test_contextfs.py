@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from agentm.context.contextfs import ContextFS
+from agentm.context.decision import Action
 from agentm.context.node import NodeStatus
-from agentm.context.repair import Action
 from agentm.context.tenancy import RequestContext
 from agentm.errors import InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError, StoreError
 from tests.backends.stores import tree

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agentm.context.contextfs import ContextFS
-from agentm.context.repair import Action
+from agentm.context.decision import Action
 from agentm.errors import NodeNotFoundError
 from tests.context.nodes import (
     ALICE,

@@ -7,9 +7,10 @@ import logging
 
 import pytest
 
+from agentm.context.decision import Action
 from agentm.context.node import CONTENT, PARTS
 from agentm.context.outbox import Worker
-from agentm.context.repair import Action, repair
+from agentm.context.repair import repair
 from agentm.errors import NodeBrokenError, NodeNotFoundError
 from tests.backends.stores import PLAIN_FILES, make_store, tree
 from tests.context.nodes import (
@@ -25,18 +26,12 @@ from tests.context.nodes import (
     meta_of,
     place,
     set_meta,
+    settled,
     told,
 )
 from tests.context.recording import Died, Recording, dies_at
 
 pytestmark = pytest.mark.spec("CTX-06")
-
-
-def settled(store: Recording) -> None:
-    """A second run finds nothing and changes nothing."""
-    store.changes.clear()
-    assert mended(store) == {}
-    assert store.changes == []
 
 
 def die(store: Recording, number: int, action) -> bool:

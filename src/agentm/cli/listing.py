@@ -21,6 +21,7 @@ def below(memories: Memories, place: str, broken: list[str]) -> Iterator[Context
             yield from below(memories, child, broken)
         else:
             yield from shown(memories, child, broken)
+    broken += memories.fs.damaged_children(place, memories.ctx).values()
 
 
 def shown(memories: Memories, uri: str, broken: list[str]) -> Iterator[ContextNode]:

@@ -75,7 +75,7 @@ def _list(events: list[Found], options: Namespace) -> int:
         return 0
     for found in events:
         event = found.event
-        state = "dead" if found.dead else event.status.lower()
+        state = "damaged" if found.damaged else "dead" if found.dead else event.status.lower()
         error = f"  {one_line(event.last_error)}" if event.last_error else ""
         say(f"{event.event_id}  {state:<10}  {event.event_type:<15}  {event.uri} v{event.version}{error}")
     if not events:
@@ -85,4 +85,4 @@ def _list(events: list[Found], options: Namespace) -> int:
 
 def _as_json(found: Found) -> dict[str, object]:
     names = ("event_id", "event_type", "uri", "version", "status", "retry_count", "created_at", "last_error")
-    return {**{name: getattr(found.event, name) for name in names}, "dead": found.dead}
+    return {**{name: getattr(found.event, name) for name in names}, "dead": found.dead, "damaged": found.damaged}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from agentm.cli.memories import open_store
 from agentm.cli.output import add_common_arguments, print_json, say
@@ -21,6 +24,10 @@ EXAMPLES = """\
   agentm repair --account acme --json"""
 
 
+_EVERY = 0.2
+"""Seconds."""
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--account", metavar="NAME", help="only this account (default: all of them)")
@@ -30,14 +37,35 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     # What the log says about alerts is said below, once.
     logging.getLogger("agentm.context").addHandler(logging.NullHandler())
-    if sys.stderr.isatty():
-        say("agentm: looking at every memory; Ctrl-C does no harm.", sys.stderr)
-    report = repair(open_store(options), account=options.account, dry_run=options.dry_run)
+    with _progress() as progress:
+        report = repair(open_store(options), account=options.account, dry_run=options.dry_run, progress=progress)
     if options.json:
         print_json(_as_json(report, options.dry_run))
     else:
         _show(report, options.dry_run)
     return 1 if report.alerts else 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[RepairReport], None] | None]:
+    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    due = time.monotonic() + _EVERY
+
+    def show(report: RepairReport) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _EVERY
+            found = f", {len(report.findings):,} with something to do" if report.findings else ""
+            say(f"\r\033[Kagentm: looked at {report.scanned:,}{found}; Ctrl-C does no harm", sys.stderr, end="")
+            sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        say("\r\033[K", sys.stderr, end="")
 
 
 def _show(report: RepairReport, dry_run: bool) -> None:

@@ -50,6 +50,7 @@ def _children(memories: Memories, place: str, broken: list[str]) -> list[dict[st
             found += [{"uri": child, "children": children}] if children else []
         else:
             found += [node_fields(node) for node in shown(memories, child, broken)]
+    broken += memories.fs.damaged_children(place, memories.ctx).values()
     return found
 
 

@@ -5,9 +5,8 @@ Each method takes a `RequestContext` and refuses what is not the caller's before
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from agentm.context import history, relations, transitions
@@ -22,7 +21,13 @@ from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
 from agentm.context.writer import Draft, Progress, locked, publish
-from agentm.errors import InvalidNodeError, InvalidUriError, NodeConflictError, NodeNotFoundError
+from agentm.errors import (
+    AgentmError,
+    InvalidNodeError,
+    InvalidUriError,
+    NodeBrokenError,
+    NodeNotFoundError,
+)
 from agentm.seam import Held, StorageBackend
 
 _ATTEMPTS = 5
@@ -134,6 +139,30 @@ class ContextFS:
             return []
         return [str(child) for child in self._children(folder) if may(ctx, child, write=False) and self._shown(child)]
 
+    def damaged_children(self, uri: str, ctx: RequestContext) -> dict[str, str]:
+        """The memories right below a folder that are there and cannot be shown, with the reason."""
+        folder = parse_place(uri)
+        check(ctx, folder)
+        if isinstance(folder, ContextUri) or self._spellings.is_anothers(folder):
+            return {}
+        found = {
+            str(child): self._damage(child)
+            for child in self._children(folder)
+            if isinstance(child, ContextUri) and may(ctx, child, write=False)
+        }
+        return {child: why for child, why in found.items() if why}
+
+    def _damage(self, address: ContextUri) -> str:
+        try:
+            meta = read_meta(self.backend, address.locator)
+        except NodeBrokenError as error:
+            return error.message
+        if meta is not None and meta.uri != str(address):
+            return f"the folder of {address} is a copy of another memory; agentm repair makes it one of its own."
+        if meta is not None and meta.status is NodeStatus.BROKEN:
+            return not_found(address, is_broken=True).message
+        return ""
+
     def delete_node(
         self, uri: str, ctx: RequestContext, *, if_version: int | None = None, purge: bool = False
     ) -> Receipt:
@@ -153,13 +182,19 @@ class ContextFS:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
         with self._hold(source, target) as hold:
             current = self.current(source)
-            self._expect(current, if_version, current.parts[CONTENT])
+            history.expect(current, if_version, current.parts[CONTENT])
             if is_visible(self.backend, hold.meta(target)):
                 raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
             self._take_name(target, hold)
             edges = transitions.led_elsewhere(current.node().relations, str(source), str(target))
             relations.announce(self.backend, edges)
-            draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), hold.held)
+            try:
+                draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), hold.held)
+            except BaseException:
+                with suppress(AgentmError, OSError):  # what cannot be taken back now is left to the repair
+                    if hold.held.ours():
+                        mend_held(self.backend, target, hold.held, actor="process:agentm")
+                raise
         relations.follow_move(self, source, target, ctx)
         relations.confirm(self, edges, ctx)
         return receipt(draft)
@@ -196,7 +231,7 @@ class ContextFS:
         check(ctx, address)
         meta = self._meta(address)
         before, after = (history.version_at(self.backend, address, meta, number) for number in (old, new))
-        return unified_diff(before.parts[CONTENT], after.parts[CONTENT], f"{uri} v{old}", f"{uri} v{new}")
+        return history.unified_diff(before.parts[CONTENT], after.parts[CONTENT], f"{uri} v{old}", f"{uri} v{new}")
 
     def undo(self, uri: str, ctx: RequestContext, *, to: int | None = None, if_version: int | None = None) -> Receipt:
         """Bring back an older version (by default the one before) as a new version of its own."""
@@ -297,7 +332,7 @@ class ContextFS:
         check(ctx, address, write=True)
         with self._hold(address) as hold:
             current = self._to_end(address, hold, purge)
-            self._expect(current, if_version, current.parts.get(CONTENT, ""))
+            history.expect(current, if_version, current.parts.get(CONTENT, ""))
             draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), hold.held, purge=purge)
         relations.forget(self, address, ctx)
         return receipt(draft)
@@ -316,7 +351,7 @@ class ContextFS:
         files, meta = hold.standing[uri].files, hold.meta(uri)
         live = meta is not None and is_visible(self.backend, meta)
         if if_version is not None:
-            self._expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
+            history.expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
         version = new_version(
             node,
             uri,
@@ -351,21 +386,10 @@ class ContextFS:
         self._spellings.claim(uri)
         if hold.standing[uri].meta is not None:
             raise InvalidUriError(
-                f"this store cannot tell {uri} from a memory that is there already; choose another name.",
+                f"the folder of {uri} holds another memory: a copy, which agentm repair makes one of its own, or one "
+                "whose name this store cannot tell from it; choose another name.",
                 code="uri_taken",
             )
-
-    def _expect(self, current: Version | None, wanted: int | None, text: str) -> None:
-        version = current.meta.version if current else 0
-        if wanted is None or wanted == version:
-            return
-        theirs = current.parts[CONTENT] if current else ""
-        raise NodeConflictError(
-            f"the memory is at version {version}, not {wanted}; read it again, put your change on top, and write that.",
-            version=version,
-            diff=unified_diff(theirs, text, f"version {version}", "yours"),
-            expected=str(wanted),
-        )
 
     def _children(self, folder: Folder) -> list[ContextUri | Folder]:
         found = []
@@ -391,15 +415,10 @@ def receipt(draft: Draft) -> Receipt:
     return Receipt(draft.version.meta.uri, draft.version.meta.version, True, "pending" if draft.told else "failed")
 
 
-def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm="")
-    return "\n".join(lines)
-
-
 def not_found(address: ContextUri, *, is_broken: bool = False) -> NodeNotFoundError:
     if is_broken:
         return NodeNotFoundError(
-            f"the memory {address} is broken and not shown; look at its files, or bring back what was kept: agentm undo.",
+            f"the memory {address} is broken and not shown; look at its files, or agentm undo brings back a version.",
             code="node_broken",
             locator=address.locator.key,
         )

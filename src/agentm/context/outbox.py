@@ -31,7 +31,7 @@ from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.context.walk import nodes
 from agentm.errors import ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
-from agentm.seam import CompareAndSwap, Locator, Remove, StorageBackend, require, update
+from agentm.seam import CompareAndSwap, Locator, Remove, Rename, StorageBackend, require, update
 
 CLAIM_SECONDS = 60.0
 FIRST_PAUSE = 1.0
@@ -60,6 +60,8 @@ class Found:
     node: Locator
     event: OutboxEvent
     dead: bool = False
+    damaged: bool = False
+    """Its file cannot be understood: all that is known is its name."""
 
 
 class Worker:
@@ -88,6 +90,10 @@ class Worker:
         return tally
 
     def _take(self, found: Found, tally: Tally) -> None:
+        if found.damaged:
+            _bury_damaged(self._backend, found)
+            tally.dead += 1
+            return
         if found.event.status == "FAILED":
             _bury(self._backend, found.node, found.event)
             return
@@ -161,7 +167,7 @@ def run(worker: Worker, *, pause: float = 1.0, stop: Callable[[float], bool]) ->
 
 
 def events(backend: StorageBackend, account: str | None = None) -> Iterator[Found]:
-    """Every event of a store, oldest first within a node, the dead ones marked."""
+    """Every event of a store, oldest first within a node; those that are dead or damaged are marked."""
     for address in nodes(backend, account):
         yield from events_of(backend, address)
 
@@ -172,11 +178,18 @@ def events_of(backend: StorageBackend, address: ContextUri) -> Iterator[Found]:
     for folder, dead in ((node.child(OUTBOX), False), (node.child(OUTBOX, DLQ), True)):
         for place in backend.list(folder):
             if place.name.endswith(".json") and place.name != APPLIED:
-                with suppress(InvalidNodeError, NotTextError):  # one that is damaged holds up nobody
-                    text = read_text(backend, place)
-                    if text is not None:
-                        found.append(Found(node, load_event(text), dead))
+                found += _event_at(backend, address, place, dead)
     yield from sorted(found, key=lambda one: (one.event.version, one.event.created_at, one.event.event_id))
+
+
+def _event_at(backend: StorageBackend, address: ContextUri, place: Locator, dead: bool) -> list[Found]:
+    try:
+        text = read_text(backend, place)
+        return [] if text is None else [Found(address.locator, load_event(text), dead)]
+    except (InvalidNodeError, NotTextError) as cause:
+        name = place.name.removesuffix(".json")
+        unknown = OutboxEvent(name, "UNKNOWN", str(address), {}, 0, "", status="DAMAGED", last_error=str(cause))
+        return [Found(address.locator, unknown, dead, damaged=True)]
 
 
 def applied_version(backend: StorageBackend, node: Locator) -> int:
@@ -228,6 +241,15 @@ def _bury(backend: StorageBackend, node: Locator, event: OutboxEvent) -> None:
     """Put an event aside that has failed too often."""
     backend.write(dead_place(node, event.event_id), dump_event(event))
     _remove(backend, event_place(node, event.event_id))
+
+
+def _bury_damaged(backend: StorageBackend, found: Found) -> None:
+    """Out of the way, so that the repair sees that something was not told, and kept for somebody to look at."""
+    identity = found.event.event_id
+    with suppress(FileNotFoundError):
+        require(backend, Rename).rename(
+            event_place(found.node, identity), dead_place(found.node, identity), overwrite=True
+        )
 
 
 def _remove(backend: StorageBackend, place: Locator) -> None:

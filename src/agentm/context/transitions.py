@@ -11,9 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 from agentm.context import history
-from agentm.context.events import NO_EDGES, delete_context, move_context, upserts
+from agentm.context.events import (
+    APPLIED,
+    NO_EDGES,
+    UPSERT_CONTEXT,
+    delete_context,
+    load_event,
+    move_context,
+    upserts,
+)
 from agentm.context.node import (
+    DLQ,
     HISTORY,
+    OUTBOX,
     PARTS,
     RELATIONS,
     NodeStatus,
@@ -26,6 +36,7 @@ from agentm.context.node import (
 from agentm.context.reader import read_meta, standing_files
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, publish
+from agentm.errors import InvalidNodeError
 from agentm.seam import Held, Locator, Remove, StorageBackend, require
 
 
@@ -129,8 +140,22 @@ def clear(backend: StorageBackend, node: Locator, *, purge: bool) -> None:
     """Remove the parts of a node that has ended, and with ``purge`` its history; a crash leaves it to the repair."""
     if not backend.capabilities.remove:
         return
-    # The parts last: as long as one of them is there the repair knows that there is something left to do.
-    gone = history.places(backend, node) if purge else []
+    # History and parts last: as long as something of them is there, the repair knows that it is not done.
+    gone = [*_events_with_text(backend, node), *history.places(backend, node)] if purge else []
     for place in gone + [node.child(name) for name in PARTS]:
         with suppress(OSError):
             require(backend, Remove).remove(place)
+
+
+def _events_with_text(backend: StorageBackend, node: Locator) -> list[Locator]:
+    """Those that a later one, of the end, has made idle."""
+    box = node.child(OUTBOX)
+    found = [*backend.list(box), *backend.list(box.child(DLQ))]
+    return [place for place in found if place.name.endswith(".json") and _holds_text(backend, place)]
+
+
+def _holds_text(backend: StorageBackend, place: Locator) -> bool:
+    try:
+        return load_event(backend.read(place)).event_type == UPSERT_CONTEXT
+    except (InvalidNodeError, OSError):
+        return place.name != APPLIED  # whatever it was

@@ -120,7 +120,7 @@ class Draft:
             return True
 
 
-def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progress: Progress | None = None) -> None:
+def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held) -> None:
     """Take drafts through all steps, sharing the flushes of each step among them."""
     try:
         for number, step in enumerate(ORDER):
@@ -132,8 +132,6 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
             if number == COMMIT:
                 for draft in drafts:
                     draft.committed = True
-            if progress is not None:
-                progress(number + 1, len(ORDER))
         for draft in drafts:
             draft.told = True
     except BaseException as error:
