@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agentm import MemoryBackend
 from agentm.context.contextfs import ContextFS
 from agentm.context.node import RelationEdge
 from agentm.context.tenancy import RequestContext, may
 from agentm.context.uri import parse_place, parse_uri
-from agentm.errors import AccessDeniedError
+from agentm.errors import AccessDeniedError, InvalidUriError
 from tests.backends.stores import tree
-from tests.context.nodes import ALICE, OTHER, SHOP, SKILL, VISIT, edge, memory
+from tests.context.nodes import ALICE, OTHER, SHOP, SKILL, VISIT, edge, memory, place
 
 NEW = "ctx://acme/users/alice/memories/cases/new"
 
@@ -28,14 +31,25 @@ METHODS = {
     "move_node from": lambda fs, ctx, uri: fs.move_node(uri, NEW, ctx),
     "move_node to": lambda fs, ctx, uri: fs.move_node(NEW, uri, ctx),
     "relate from": lambda fs, ctx, uri: fs.relate(edge(uri, SHOP), ctx),
+    "unrelate": lambda fs, ctx, uri: fs.unrelate(uri, SHOP, ctx),
+    "unrelate type": lambda fs, ctx, uri: fs.unrelate(uri, SHOP, ctx, relation_type="x", if_version=1),
     "relations": lambda fs, ctx, uri: fs.relations(uri, ctx),
     "history": lambda fs, ctx, uri: fs.history(uri, ctx),
     "diff": lambda fs, ctx, uri: fs.diff(uri, ctx, 1, 2),
     "undo": lambda fs, ctx, uri: fs.undo(uri, ctx),
+    "undo to": lambda fs, ctx, uri: fs.undo(uri, ctx, to=1),
     "list_children node": lambda fs, ctx, uri: fs.list_children(uri, ctx),
     "list_children folder": lambda fs, ctx, uri: fs.list_children(uri.rpartition("/")[0], ctx),
+    "damaged_children node": lambda fs, ctx, uri: fs.damaged_children(uri, ctx),
+    "damaged_children folder": lambda fs, ctx, uri: fs.damaged_children(uri.rpartition("/")[0], ctx),
 }
-READING = ("read_node", "relations", "history", "diff", "list_children")
+READING = ("read_node", "relations", "history", "diff", "list_children", "damaged_children")
+ELSEWHERE = {
+    "exists": "it does not refuse, it says False",
+    "current": "it takes an address that was checked, for agentm itself",
+    "change": "it takes an address that was checked, for agentm itself",
+    "reserve": "it takes an address that was checked, for agentm itself",
+}
 
 STRANGERS: dict[str, RequestContext] = {
     "another account": RequestContext("globex", user_id="alice", agent_id="scout"),
@@ -84,18 +98,100 @@ def test_a_stranger_is_denied_by_every_method(owned, store, stranger, uri):
 
 
 @pytest.mark.spec("CTX-08")
-@pytest.mark.parametrize("stranger", ["another account", "another user", "nobody"])
-def test_a_refusal_does_not_tell_whether_something_is_there(owned, stranger):
-    ctx = STRANGERS[stranger]
+def test_every_method_is_in_these_tests():
+    """One that is new is to be tried by strangers too, or to be named with the reason why not."""
+    public = {name for name, _ in inspect.getmembers(ContextFS, callable) if not name.startswith("_")}
+    assert public == {name.partition(" ")[0] for name in METHODS} | set(ELSEWHERE)
+    for name in ("current", "change", "reserve"):
+        given = list(inspect.signature(getattr(ContextFS, name)).parameters.values())[1]
+        assert given.annotation == "ContextUri", f"{name} takes what anybody may type"
+
+
+@pytest.mark.spec("CTX-08")
+@pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS.keys())
+@pytest.mark.parametrize("state", ["shown", "deleted", "archived", "purged", "broken", "moved"])
+def test_a_refusal_does_not_tell_whether_something_is_there(stranger, state):
+    store = MemoryBackend()
+    fs = ContextFS(store)
+    fs.write_node(memory("secret"), ALICE)
+    STATES[state](fs, store)
     absent = VISIT.replace("visit", "vasit")
     for name, method in METHODS.items():
         said = []
         for uri in (VISIT, absent):
             with pytest.raises(AccessDeniedError) as raised:
-                method(owned, ctx, uri)
-            said.append(str(raised.value).replace("vasit", "visit"))
+                method(fs, stranger, uri)
+            error = raised.value
+            said.append(
+                [str(text).replace("vasit", "visit") for text in (error, error.code, error.locator, error.args)]
+            )
         assert said[0] == said[1], name
-    assert owned.exists(VISIT, ctx) is owned.exists(absent, ctx) is False
+    assert fs.exists(VISIT, stranger) is fs.exists(absent, stranger) is False
+
+
+STATES = {
+    "shown": lambda fs, store: None,
+    "deleted": lambda fs, store: fs.delete_node(VISIT, ALICE),
+    "archived": lambda fs, store: fs.archive_node(VISIT, ALICE),
+    "purged": lambda fs, store: fs.delete_node(VISIT, ALICE, purge=True),
+    "broken": lambda fs, store: store.write(place(VISIT, ".meta.json"), "{"),
+    "moved": lambda fs, store: fs.move_node(VISIT, NEW, ALICE),
+}
+
+
+@pytest.mark.spec("CTX-08")
+@pytest.mark.parametrize("account", ["", "%", "*", "..", "acme%", "a*", ".", "ac\nme", " acme"])
+def test_an_address_with_an_odd_account_is_nobodys(owned, store, account):
+    """Whoever asks, and be it with that very account."""
+    before = tree(store)
+    for asking in (ALICE, *STRANGERS.values(), replace(ALICE, account_id=account)):
+        for name, method in METHODS.items():
+            with pytest.raises((InvalidUriError, AccessDeniedError)) as raised:
+                method(owned, asking, VISIT.replace("acme", account, 1))
+            assert "secret" not in str(raised.value), name
+        with pytest.raises(InvalidUriError):
+            owned.exists(VISIT.replace("acme", account, 1), asking)
+    assert tree(store) == before
+
+
+@pytest.mark.spec("CTX-08")
+@pytest.mark.parametrize("name", ["", "%", "*", "..", "alice%", "al*"])
+@pytest.mark.parametrize("shape", [VISIT, SKILL])
+def test_an_address_with_an_odd_owner_is_nobodys(owned, store, name, shape):
+    uri = shape.replace("alice", name).replace("scout", name)
+    before = tree(store)
+    for ctx in (
+        ALICE,
+        RequestContext("acme", user_id=name, agent_id=name),
+        RequestContext("acme", visible=("user:*",)),
+    ):
+        for method in METHODS.values():
+            with pytest.raises(InvalidUriError):
+                method(owned, ctx, uri)
+    assert tree(store) == before
+
+
+@pytest.mark.spec("CTX-08")
+@pytest.mark.parametrize("account", ["globex", "acme-corp", "acm", "ACME", "acmé", "Acme"])
+def test_an_owner_is_a_stranger_in_every_other_account(owned, store, account):
+    before = tree(store)
+    for shape in (VISIT, SKILL):
+        uri = shape.replace("acme", account, 1)
+        for method in METHODS.values():
+            with pytest.raises(AccessDeniedError):
+                method(owned, ALICE, uri)
+        assert not owned.exists(uri, ALICE)
+    assert tree(store) == before
+
+
+@pytest.mark.spec("CTX-08")
+def test_a_refusal_says_who_asked_and_what_to_do():
+    with pytest.raises(AccessDeniedError) as raised:
+        ContextFS(MemoryBackend()).read_node(VISIT, RequestContext("acme", user_id="bob"))
+    said = str(raised.value)
+    assert VISIT in said
+    assert "user:bob" in said
+    assert all(flag in said for flag in ("--account", "--user", "--agent"))
 
 
 @pytest.mark.spec("CTX-08")
