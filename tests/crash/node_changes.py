@@ -47,8 +47,8 @@ def write(node: ContextNode) -> Act:
     return lambda fs: fs.write_node(node, ALICE)
 
 
-def write_several(word: str) -> Act:
-    nodes = [memory(f"{word} text of {uri}", uri, abstract=word, tags=(word,)) for uri in SEVERAL]
+def write_several(word: str, uris: tuple[str, ...] = SEVERAL) -> Act:
+    nodes = [memory(f"{word} text of {uri}", uri, abstract=word, overview=f"# {word}\n", tags=(word,)) for uri in uris]
     return lambda fs: fs.write_nodes(nodes, ALICE)
 
 

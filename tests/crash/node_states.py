@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentm import ContextFS, NodeStatus, repair
@@ -15,7 +15,7 @@ from agentm.context.reader import read_meta, read_text
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError
 from tests.context.nodes import ALICE, files_of, place
-from tests.crash.node_changes import Scenario
+from tests.crash.node_changes import SCENARIOS, SEVERAL_AT_ONCE, Scenario, program
 from tests.crash.stores import STORES, seen_plainly
 
 STEPS = ((HISTORY,), (CONTENT,), (RELATIONS,), (ABSTRACT, OVERVIEW), (META,), (OUTBOX,))
@@ -265,3 +265,27 @@ class Glance:
                 if side.committed[uri] == committed:
                     wanted = {kind for version, kind in side.events[uri] if version == committed[1]}
                     assert wanted <= {*waiting}, f"{uri} {committed} has the events {waiting}, not {wanted}"
+
+
+@dataclass
+class Outcome:
+    """What came out of many surveys."""
+
+    states: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(self.states + other.states, self.failures + other.failures)
+
+
+def check_scenario(store: str, name: str, limit: int) -> Outcome:
+    """By its name, so that another process can be asked."""
+    return _outcome(name, check(store, {**SCENARIOS, **SEVERAL_AT_ONCE}[name], limit=limit))
+
+
+def check_program(store: str, seed: int, limit: int) -> Outcome:
+    return _outcome(f"program {seed}", check(store, program(seed), limit=limit))
+
+
+def _outcome(what: str, result: Survey) -> Outcome:
+    return Outcome(result.counts.distinct, [f"{what}: {failure}" for failure in result.failures])
