@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("CTX-03", "CTX-05", "CTX-06", "CTX-08")
 
 @pytest.fixture
 def sampled(monkeypatch):
-    """Of lost names too only a sample is taken: to count all combinations of a long change takes longer than to look."""
+    """Of lost names too only a sample is taken: counting all combinations takes longer than looking at them."""
     monkeypatch.setattr(States, "MOST_COMBINATIONS", 64)
 
 
