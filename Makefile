@@ -40,7 +40,8 @@ static: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 crash: $(READY) ## the long crash and race tests, at full counts
-	$(PY) -m pytest $(LONG) -m lab
+	@tools/test-deps.sh crash
+	$(PY) -m pytest $(LONG) -s -m lab
 
 fuzz: $(READY) ## the property tests, many more examples each
 	$(PY) -m pytest $(LONG) -m "hypothesis and not lab" --hypothesis-profile=fuzz
