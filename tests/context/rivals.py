@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from agentm import Info, Locator
 from agentm.errors import AgentmError
 from agentm.seam import Held
-from tests.context.recording import Recording
+from tests.context.recording import Died, Recording
 
 _PATIENCE = 30.0
 
@@ -25,9 +26,10 @@ class Rivals(Recording):
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self.before = lambda verb, key: self.step()
+        self.before = lambda verb, key: self._change()
         self.turn = 0
         self.steps = [0, 0]
+        self._lives: list[float] = [inf, inf]
         self._stops: list[int | None] = [None, None]
         self._ended = [True, True]
         self._held: list[set[str]] = [set(), set()]
@@ -36,9 +38,14 @@ class Rivals(Recording):
         self._threads: list[threading.Thread] = []
 
     def race(
-        self, first: Callable[[], object], second: Callable[[], object], stop: int, second_stop: int | None = None
+        self,
+        first: Callable[[], object],
+        second: Callable[[], object],
+        stop: int,
+        second_stop: int | None = None,
+        lives: tuple[float, float] = (inf, inf),
     ) -> list[str | None]:
-        """The codes of the errors that the two ended with."""
+        """The codes of the errors that the two ended with. ``lives``: how many changes each makes before it dies."""
         said: list[str | None] = [None, None]
 
         def run(number: int, change: Callable[[], object]) -> None:
@@ -47,13 +54,15 @@ class Rivals(Recording):
                 change()
             except AgentmError as error:
                 said[number] = error.code
+            except Died:
+                said[number] = "died"
             finally:
                 with self._changed:
                     self._ended[number] = True
                     self._give_way(number)
 
         self.turn, self.steps, self._ended = 0, [0, 0], [False, False]
-        self._stops = [stop, second_stop]
+        self._stops, self._lives = [stop, second_stop], [*lives]
         self._threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate((first, second))]
         for thread in self._threads:
             thread.start()
@@ -73,6 +82,14 @@ class Rivals(Recording):
                 self._give_way(number)
         self._wait(number)
         self.steps[number] += 1
+
+    def _change(self) -> None:
+        self.step()
+        if threading.current_thread() in self._threads:
+            number = self._threads.index(threading.current_thread())
+            self._lives[number] -= 1
+            if self._lives[number] < 0:
+                raise Died
 
     def _give_way(self, number: int) -> None:
         other = 1 - number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from agentm.context.contextfs import ContextFS
@@ -293,6 +295,28 @@ def test_whichever_step_a_rival_comes_at_no_edge_leads_to_nowhere(tmp_path, prot
             if store.steps[0] <= stop:
                 break
         assert 10 < store.steps[0] <= stop
+
+
+@pytest.mark.parametrize("taking", ["delete", "move"])
+def test_one_that_dies_beside_a_rival_leaves_no_edge_to_nowhere_for_long(taking):
+    """The repair finds what it did, because nobody takes out of a list what he has not dealt with."""
+    died = 0
+    for stop in range(0, 36, 3):
+        for second_stop in range(0, 60, 3):
+            for life in (4, 5):
+                store, fs = rivals("memory", "")
+                said = store.race(
+                    lambda: CHANGES["relate"](fs),  # noqa: B023  # called at once
+                    lambda: CHANGES[taking](fs),  # noqa: B023
+                    stop,
+                    second_stop,
+                    lives=(life, inf),
+                )
+                died += "died" in said
+                mended(store)
+                mended(store)
+                check_edges(store, fs)
+    assert died > 100
 
 
 @pytest.mark.parametrize("taking", ["delete", "move"])

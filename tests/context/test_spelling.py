@@ -40,6 +40,11 @@ def store(request, tmp_path):
         inner.inner.close()
 
 
+def beside(uri: str) -> str:
+    """Another memory in the same folder, where the folders above are what matters."""
+    return f"{uri.removesuffix('/a')}/b" if uri.endswith("/a") else uri
+
+
 def caller(uri: str) -> RequestContext:
     """The owner of an address."""
     account, kind, name = uri.removeprefix("ctx://").split("/")[:3]
@@ -197,16 +202,17 @@ def test_of_two_who_create_both_spellings_at_once_exactly_one_wins(store, shape,
         start = threading.Barrier(2)
         said: list[str] = []
 
-        def attempt(name: str) -> None:
+        def attempt(uri: str) -> None:
             fs = ContextFS(store)
             start.wait()  # noqa: B023  # joined below
             try:
-                write(fs, shape.format(f"{name}-{number}"))  # noqa: B023
+                write(fs, uri)
                 said.append("written")  # noqa: B023
             except AgentmError as error:
                 said.append(error.code)  # noqa: B023
 
-        threads = [threading.Thread(target=attempt, args=(name,)) for name in names]
+        first, second = (shape.format(f"{name}-{number}") for name in names)
+        threads = [threading.Thread(target=attempt, args=(uri,)) for uri in (first, beside(second))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -231,9 +237,11 @@ def interleaved(store, shape: str, names: tuple[str, str], number: int) -> list[
     waiting = threading.Event()
     real = store.inner.lock
 
-    def attempt(name: str) -> None:
+    first, second = (shape.format(name) for name in names)
+
+    def attempt(uri: str) -> None:
         try:
-            write(ContextFS(store), shape.format(name))
+            write(ContextFS(store), uri)
             said.append("written")
         except AgentmError as error:
             said.append(error.code)
@@ -247,15 +255,15 @@ def interleaved(store, shape: str, names: tuple[str, str], number: int) -> list[
 
     def before(verb: str, key: str) -> None:
         if len(store.changes) == number and not rivals:
-            rivals.append(threading.Thread(target=attempt, args=(names[1],)))
+            rivals.append(threading.Thread(target=attempt, args=(beside(second),)))
             rivals[0].start()
             waiting.wait()
 
     store.inner.lock = lock
     store.before = before
-    attempt(names[0])
+    attempt(first)
     if not rivals:
-        attempt(names[1])
+        attempt(beside(second))
     for rival in rivals:
         rival.join()
     return said
@@ -309,16 +317,15 @@ def test_a_claim_that_somebody_spoilt_is_no_claim(fs, store, text):
         write(fs, EVENTS + "Visit")
 
 
-def test_folders_made_without_a_claim_keep_their_names(store):
-    """As by hand, or before names were claimed."""
-    for name in ("Visit", "Paris"):
-        store.write(place(EVENTS + name, "content.md"), "by hand")
-    mended(store)
-    fs = ContextFS(store)
-    write(fs, EVENTS + "Visit", "changed")
-    with pytest.raises(InvalidUriError):
-        write(fs, EVENTS + "PARIS") if isinstance(store, Folding) else write(fs, EVENTS + "//")
-    assert fs.read_node(EVENTS + "Visit", ALICE).content == "changed"
+def test_a_folder_made_without_a_claim_keeps_its_name(store):
+    """As by hand, or by somebody who copied everything but hidden files."""
+    write(ContextFS(store), "ctx://ACME/users/alice/memories/events/Visit")
+    for claim in ("accounts/.names/acme", "accounts/ACME/users/alice/memories/events/.names/visit"):
+        store.remove(Locator(claim))
+    for name in ("Visit", "Other"):
+        write(ContextFS(store), f"ctx://ACME/users/alice/memories/events/{name}", "again")
+    with pytest.raises(InvalidUriError, match="'ACME'"):
+        write(ContextFS(store), OTHER)
 
 
 def test_an_account_whose_claim_is_named_like_a_folder_is_no_obstacle_to_the_repair(store):
