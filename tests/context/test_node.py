@@ -326,7 +326,7 @@ def test_a_link_to_somebody_elses_memory_leads_nowhere(file_fs):
     assert fs.list_children("ctx://acme/users/alice/memories/events", ALICE) == []
     with pytest.raises(NodeNotFoundError):
         fs.read_node(VISIT, ALICE)
-    with pytest.raises(InvalidUriError, match="there already"):
+    with pytest.raises(InvalidUriError, match="holds another memory"):
         fs.write_node(memory("over it"), ALICE)
     with pytest.raises(NodeNotFoundError):
         fs.undo(VISIT, ALICE)

@@ -48,7 +48,7 @@ def beside(uri: str) -> str:
 def caller(uri: str) -> RequestContext:
     """The owner of an address."""
     account, kind, name = uri.removeprefix("ctx://").split("/")[:3]
-    return RequestContext(account, **{f"{kind[:-1]}_id": name})
+    return RequestContext(account, user_id=name) if kind == "users" else RequestContext(account, agent_id=name)
 
 
 def write(fs: ContextFS, uri: str, content: str = "text") -> None:
