@@ -69,10 +69,12 @@ def seen_through(backend: StorageBackend) -> Tree:
 
 
 def seen_plainly(root: str) -> Tree:
-    """The tree as any other program sees it; only agentm's own temporary files in the root are looked past."""
+    """The tree as any other program sees it; only what is temporary and agentm's own in the root is looked past."""
     files: dict[str, str] = {}
     dirs: set[str] = set()
     for where, below, names in os.walk(root):
+        if where == root:
+            below[:] = [name for name in below if not name.startswith(OURS)]
         prefix = os.path.relpath(where, root) + "/" if where != root else ""
         dirs.update(prefix + name for name in below)
         for name in names:
