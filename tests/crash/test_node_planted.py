@@ -19,7 +19,7 @@ from agentm import ContextFS
 from agentm.backends import _batch, _durable, _tree
 from agentm.conformance.crashsim import CrashState, scratch, survey
 from agentm.conformance.crashsim_states import States
-from agentm.context import contextfs, observed, reader, transitions, writer
+from agentm.context import observed, reader, transitions, writer
 from agentm.context.node import META, Version, dump_version, load_version
 from agentm.errors import NodeBrokenError
 from tests.context.nodes import ALICE, VISIT, place
@@ -236,7 +236,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "repair of a hand edit",
         _replaced(observed, "_is_whole", lambda *_: True),
     ),
-    "a writer believes the parts": ("write over a hand edit", _replaced(contextfs.ContextFS, "_settle", nothing)),
+    "a writer believes the parts": ("write over a hand edit", _replaced(reader.Standing, "sound", lambda self: True)),
     "a moved node is shown before it has moved": (
         "move",
         _replaced(reader, "has_arrived", lambda backend, meta: meta.status == "PENDING"),
