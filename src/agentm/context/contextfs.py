@@ -5,22 +5,23 @@ Each method takes a `RequestContext` and refuses what is not the caller's before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import NO_EDGES, upserts
-from agentm.context.mending import mend, mend_held
+from agentm.context.holding import Hold, holding, own_meta
+from agentm.context.mending import mend_held
 from agentm.context.names import folded
 from agentm.context.node import CONTENT, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
-from agentm.context.reader import Standing, broken, is_shown, is_visible, read_meta, read_version, standing
+from agentm.context.reader import is_shown, is_visible, read_meta, read_version
 from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
-from agentm.context.writer import Draft, Progress, locked, publish
+from agentm.context.writer import Draft, Progress, publish
 from agentm.errors import (
     AgentmError,
     InvalidNodeError,
@@ -28,10 +29,9 @@ from agentm.errors import (
     NodeBrokenError,
     NodeNotFoundError,
 )
-from agentm.seam import Held, StorageBackend
+from agentm.seam import StorageBackend
 
-_ATTEMPTS = 5
-LARGEST_BATCH = 256
+LARGEST_BATCH = 1024
 """Nodes written together; each of them is locked meanwhile."""
 
 
@@ -43,17 +43,6 @@ class Receipt:
     version: int
     durable: bool = True
     indexed: str = "pending"
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """Nodes that nobody else changes now, and what stands in them."""
-
-    held: Held
-    standing: dict[ContextUri, Standing]
-
-    def meta(self, address: ContextUri) -> Meta | None:
-        return _own(address, self.standing[address].meta)
 
 
 class ContextFS:
@@ -83,7 +72,7 @@ class ContextFS:
         uri = parse_uri(node.uri)
         check(ctx, uri, write=True)
         relations.admit(self, node, ctx)
-        with self._hold(uri) as hold:
+        with holding(self.backend, self._spellings, uri) as hold:
             draft = self._draft(node, uri, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
@@ -106,7 +95,7 @@ class ContextFS:
         try:
             for start in range(0, len(nodes), LARGEST_BATCH):
                 batch = slice(start, start + LARGEST_BATCH)
-                with self._hold(*uris[batch]) as hold:
+                with holding(self.backend, self._spellings, *uris[batch]) as hold:
                     pairs = zip(nodes[batch], uris[batch], strict=True)
                     drafts = [self._draft(node, uri, ctx, None, hold) for node, uri in pairs]
                     publish(self.backend, drafts, hold.held)
@@ -180,7 +169,7 @@ class ContextFS:
         check(ctx, target, write=True)
         if source == target:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
-        with self._hold(source, target) as hold:
+        with holding(self.backend, self._spellings, source, target) as hold:
             current = self.current(source)
             history.expect(current, if_version, current.parts[CONTENT])
             if is_visible(self.backend, hold.meta(target)):
@@ -237,7 +226,7 @@ class ContextFS:
         """Bring back an older version (by default the one before) as a new version of its own."""
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with self._hold(address, even_broken=True) as hold:
+        with holding(self.backend, self._spellings, address, even_broken=True) as hold:
             wanted = history.version_before(self.backend, address, hold.meta(address), to).node()
             wanted = relations.standing(self, wanted, address)
             draft = self._draft(wanted, address, ctx, if_version, hold)
@@ -261,13 +250,13 @@ class ContextFS:
         afterwards: Callable[[], None],
     ) -> None:
         """Rewrite a memory, if it is there, on behalf of agentm itself; ``afterwards`` is done before it is let go."""
-        with self._hold(address, even_broken=True) as hold:
+        with holding(self.backend, self._spellings, address, even_broken=True) as hold:
             added = self._rewrite(address, ctx, change, hold)
             afterwards()
         relations.confirm(self, added, ctx)
 
     def _rewrite(
-        self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode], hold: _Hold
+        self, address: ContextUri, ctx: RequestContext, change: Callable[[ContextNode], ContextNode], hold: Hold
     ) -> tuple[RelationEdge, ...]:
         """The edges that came with the change."""
         try:
@@ -283,61 +272,20 @@ class ContextFS:
 
     def reserve(self, address: ContextUri) -> None:
         """Take the name of a memory that is about to be written."""
-        with self._hold(address) as hold:
+        with holding(self.backend, self._spellings, address) as hold:
             self._take_name(address, hold)
-
-    @contextmanager
-    def _hold(self, *addresses: ContextUri, even_broken: bool = False) -> Iterator[_Hold]:
-        """Hold nodes that are to be changed, once nothing of an earlier change is left to be done about them."""
-        for _ in range(_ATTEMPTS):
-            above = self._spellings.unsettled(*addresses)
-            with locked(self.backend, *above, *(address.locator for address in addresses)) as held:
-                hold = _Hold(held, {address: standing(self.backend, address.locator) for address in addresses})
-                unsettled = self._half_moved(hold)
-                if unsettled is None:
-                    for address in addresses:
-                        self._settle(address, hold, even_broken)
-                    yield hold
-                    return
-            mend(self.backend, unsettled)
-        raise broken(addresses[0].locator, "a move of it was begun and can be neither finished nor taken back")
-
-    def _half_moved(self, hold: _Hold) -> ContextUri | None:
-        """The target of a move that was cut short and concerns one of these nodes."""
-        for address in hold.standing:
-            meta = hold.meta(address)
-            if meta is None or meta.other_uri is None:
-                continue
-            if meta.status is NodeStatus.PENDING:
-                return address
-            other = parse_uri(meta.other_uri)
-            arrived = read_meta(self.backend, other.locator)
-            if arrived is not None and arrived.status is NodeStatus.PENDING and arrived.other_uri == meta.uri:
-                return other
-        return None
-
-    def _settle(self, address: ContextUri, hold: _Hold, even_broken: bool) -> None:
-        """Keep what was edited by hand before something is written over it; what is broken is not written over."""
-        found = hold.standing[address]
-        if found.meta is None or hold.meta(address) is None:
-            return
-        if found.meta.status is NodeStatus.BROKEN and not even_broken:
-            raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
-        if found.meta.status is NodeStatus.ACTIVE and not found.sound():
-            mend_held(self.backend, address, hold.held, actor="process:agentm")
-            hold.standing[address] = standing(self.backend, address.locator)
 
     def _end(self, uri: str, ctx: RequestContext, status: NodeStatus, if_version: int | None, purge: bool) -> Receipt:
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with self._hold(address) as hold:
+        with holding(self.backend, self._spellings, address) as hold:
             current = self._to_end(address, hold, purge)
             history.expect(current, if_version, current.parts.get(CONTENT, ""))
             draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), hold.held, purge=purge)
         relations.forget(self, address, ctx)
         return receipt(draft)
 
-    def _to_end(self, address: ContextUri, hold: _Hold, purge: bool) -> Version:
+    def _to_end(self, address: ContextUri, hold: Hold, purge: bool) -> Version:
         """What is to be ended: what is shown, or, to be purged, what was ended already."""
         meta = hold.meta(address)
         if purge and meta is not None and meta.status in (NodeStatus.DELETED, NodeStatus.ARCHIVED):
@@ -345,7 +293,7 @@ class ContextFS:
         return self.current(address)
 
     def _draft(
-        self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None, hold: _Hold
+        self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None, hold: Hold
     ) -> Draft:
         """The next version of a node, on top of what stands there."""
         files, meta = hold.standing[uri].files, hold.meta(uri)
@@ -377,9 +325,9 @@ class ContextFS:
         }
 
     def _meta(self, uri: ContextUri) -> Meta | None:
-        return _own(uri, read_meta(self.backend, uri.locator))
+        return own_meta(uri, read_meta(self.backend, uri.locator))
 
-    def _take_name(self, uri: ContextUri, hold: _Hold) -> None:
+    def _take_name(self, uri: ContextUri, hold: Hold) -> None:
         """See to it that a new node does not come to lie where this store, or another, cannot tell it apart."""
         if hold.meta(uri) is not None:
             return
@@ -404,11 +352,6 @@ class ContextFS:
         if isinstance(child, Folder):
             return self.backend.info(child.locator).is_dir
         return is_shown(self.backend, child)
-
-
-def _own(uri: ContextUri, meta: Meta | None) -> Meta | None:
-    """The meta found at an address; not that of another's node, which a store that folds names shows there too."""
-    return meta if meta is not None and meta.uri == str(uri) else None
 
 
 def receipt(draft: Draft) -> Receipt:
