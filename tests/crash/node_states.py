@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentm import ContextFS, NodeStatus, repair
 from agentm.conformance.crashsim import CrashState, Recorder, Survey, Trace, record, scratch, survey
+from agentm.conformance.crashsim_states import Alter, Op, Relink, Sync
 from agentm.context.events import UPSERT_RELATION
 from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, PARTS, RELATIONS
 from agentm.context.outbox import applied_version, events_of
@@ -132,11 +133,28 @@ def verifier(rehearsed: Rehearsal, locks: str) -> Verify:
     return verify
 
 
-def check(store: str, scenario: Scenario, *, limit: int) -> Survey:
-    """Every crash state of a scenario, or an even sample of so many."""
+def check(store: str, scenario: Scenario, *, limit: int, prompt: bool = False) -> Survey:
+    """Every crash state of a scenario, or an even sample of so many; with ``prompt`` on a disk that hurries."""
     rehearsed = rehearse(store, scenario)
+    trace = promptly(rehearsed.trace) if prompt else rehearsed.trace
     with scratch() as locks:
-        return survey(rehearsed.trace, verifier(rehearsed, locks), limit=limit)
+        return survey(trace, verifier(rehearsed, locks), limit=limit)
+
+
+def promptly(trace: Trace) -> Trace:
+    """The same run on a disk that keeps bytes and new files at once, so that only renames can be lost.
+
+    Of many files together there are too many states to look at, and nearly all of them differ in temporary files.
+    This leaves those that differ in which of them were put in place.
+    """
+    ops: list[Op] = []
+    for op in trace.ops:
+        ops.append(op)
+        if isinstance(op, Alter):
+            ops.append(Sync(op.inode))
+        elif isinstance(op, Relink) and op.kind in ("create", "mkdir"):
+            ops += [Sync(directory) for (directory, _), _ in op.changes]
+    return replace(trace, ops=ops)
 
 
 class _Seen(Exception):
@@ -278,9 +296,9 @@ class Outcome:
         return Outcome(self.states + other.states, self.failures + other.failures)
 
 
-def check_scenario(store: str, name: str, limit: int) -> Outcome:
+def check_scenario(store: str, name: str, limit: int, prompt: bool = False) -> Outcome:
     """By its name, so that another process can be asked."""
-    return _outcome(name, check(store, {**SCENARIOS, **SEVERAL_AT_ONCE}[name], limit=limit))
+    return _outcome(name, check(store, {**SCENARIOS, **SEVERAL_AT_ONCE}[name], limit=limit, prompt=prompt))
 
 
 def check_program(store: str, seed: int, limit: int) -> Outcome:
