@@ -64,6 +64,26 @@ def cut_short(act: Act, number: int) -> Act:
     return attempt
 
 
+def _lenient(act: Act) -> Act:
+    """A change that may not be possible just now."""
+
+    def attempt(fs: ContextFS) -> None:
+        with suppress(NodeNotFoundError, InvalidUriError):
+            act(fs)
+
+    return attempt
+
+
+def _died(act: Act, number: int) -> Act:
+    def attempt(fs: ContextFS) -> None:
+        dying = Recording(fs.backend)
+        dying.before = dies_at(number)
+        with suppress(NodeNotFoundError, InvalidUriError, Died):
+            act(ContextFS(dying))
+
+    return attempt
+
+
 def mend(fs: ContextFS) -> None:
     repair(fs.backend, quiet=0.0)
 
@@ -129,8 +149,29 @@ SCENARIOS = {
     "repair of a hand edit": Scenario((write(ONE), by_hand), (mend,)),
     "repair of a move that happened": Scenario((write(ONE), cut_short(move, 11)), (mend,)),
     "repair of a move that did not": Scenario((write(ONE), cut_short(move, 7)), (mend,)),
+    "repair of a move that had hardly begun": Scenario((write(ONE), cut_short(move, 4)), (mend,)),
     "write over a hand edit": Scenario((write(ONE), by_hand), (write(TWO),), between=(BY_HAND,)),
 }
+
+
+CUT_SHORT = {
+    f"repair of {name} that was cut short at change {number}": Scenario(
+        (*before, _died(act, number)), (mend,), purges=act is purge
+    )
+    for name, before, act in (
+        ("a first write", (), write(ONE)),
+        ("an update", (write(ONE),), write(TWO)),
+        ("an update with an edge", (_SHOP, write(ONE)), write(RELATED)),
+        ("a delete", (write(ONE), _POINTING), delete),
+        ("a purge", (write(ONE), write(TWO)), purge),
+        ("an archive", (write(ONE), _POINTING), archive),
+        ("a move", (write(ONE), _POINTING), move),
+        ("an undo", (write(ONE), write(TWO)), undo),
+        ("an undo of a delete", (write(ONE), delete), undo),
+    )
+    for number in range(1, 20)
+}
+"""A repair that is itself watched, of every change whose process died at any of its steps."""
 
 
 def _several(*words: str) -> Scenario:
@@ -157,26 +198,6 @@ def _changes(random: Random) -> list[Act]:
         lambda fs: fs.undo(VISIT, ALICE),
         lambda fs: fs.undo(OTHER, ALICE),
     ]
-
-
-def _lenient(act: Act) -> Act:
-    """A change that may not be possible just now."""
-
-    def attempt(fs: ContextFS) -> None:
-        with suppress(NodeNotFoundError, InvalidUriError):
-            act(fs)
-
-    return attempt
-
-
-def _died(act: Act, number: int) -> Act:
-    def attempt(fs: ContextFS) -> None:
-        dying = Recording(fs.backend)
-        dying.before = dies_at(number)
-        with suppress(NodeNotFoundError, InvalidUriError, Died):
-            act(ContextFS(dying))
-
-    return attempt
 
 
 def program(seed: int) -> Scenario:
