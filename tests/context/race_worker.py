@@ -68,7 +68,7 @@ def add(fs: ContextFS, name: str, count: int) -> dict[str, object]:
     for n in range(count):
         while True:
             now = fs.read_node(URI, CTX)
-            wanted = replace(now, content=f"{now.content}{name} {n}\n", abstract=None, overview=None)
+            wanted = replace(now, content=f"{now.content}{name} {n}\n", abstract=f"{name} {n}")
             try:
                 fs.write_node(wanted, CTX, if_version=now.version)
                 break
