@@ -348,7 +348,8 @@ def test_one_that_does_not_look_loses_it(impatient):
 
 
 def test_a_lock_that_was_lost_while_waiting_for_another_is_asked_for_again(impatient):
-    first, second = sorted("ab", key=lambda key: _locks._stripe(at(key)))
+    by_stripe = {_locks._stripe(at(key)): key for key in "abcdef"}
+    first, second = (by_stripe[stripe] for stripe in sorted(by_stripe)[:2])
     with ExitStack() as stack:
         held = stack.enter_context(lock(impatient, second))
         both = Asker(impatient, first, second)  # has the first, and waits for the second

@@ -23,13 +23,61 @@ from agentm.backends._files import mode_of
 SMALLEST_BATCH = 8
 """For fewer files their own flushes are faster, and wait for nothing that other programs have written."""
 
-LARGEST_BATCH = 256
-"""Each file of a batch keeps a descriptor open until it is in place."""
+LARGEST_BATCH = 2048
+"""While they are put in place, other writers of the store wait."""
 
 _FIRST_LINUX = (5, 17)
 _FILE_SYSTEMS = {0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0xF2F52010: "f2fs", 0x01021994: "tmpfs"}
 
-Put = Callable[[_durable.Temp, str, bytes], None]
+Put = Callable[[_durable.Ready, str, bytes], None]
+
+
+class TempFolder:
+    """Many temporary files in a folder of their own, which is locked as a whole while its writer lives.
+
+    Closing it removes the files that were not placed.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.path, self._lock = _make_locked(directory)
+        self._files: list[_durable.Ready] = []
+
+    def fill(self, data: bytes, mode: int | None = None) -> _durable.Ready:
+        """A new file with these bytes, which somebody else flushes together with the others."""
+        file = _durable.Ready(f"{self.path}{os.sep}{len(self._files)}")
+        self._files.append(file)
+        _durable.write_new(file.path, data, mode)
+        return file
+
+    def close(self) -> None:
+        for file in self._files:
+            if not file.placed:
+                with suppress(OSError):
+                    _durable.unlink(file.path)
+        with suppress(OSError):
+            _durable.rmdir(self.path)
+        with suppress(OSError):
+            os.close(self._lock)
+
+
+def _make_locked(directory: str) -> tuple[str, int]:
+    """A new folder and a descriptor that holds its lock."""
+    while True:
+        path = f"{directory}{os.sep}{_durable.TEMP_PREFIX}{os.urandom(8).hex()}{_durable.FOLDER}"
+        os.mkdir(path, 0o700)
+        try:
+            lock = _durable.open_locked(path)
+        except FileNotFoundError:
+            continue  # a sweep was faster than our lock
+        except BaseException:
+            with suppress(OSError):
+                _durable.rmdir(path)
+            raise
+        # A sweep holds the lock only while it removes: getting it on a folder that is still there is final.
+        if lock >= 0 and os.path.isdir(path):
+            return path, lock
+        if lock >= 0:
+            os.close(lock)
 
 
 class Batch:
@@ -41,13 +89,13 @@ class Batch:
         self._directory = directory
         self._directories = directories
         self._file_system = -1
-        self._temps: list[tuple[_durable.Temp, str, bytes]] = []
+        self._folder: TempFolder | None = None
+        self._ready: list[tuple[_durable.Ready, str, bytes]] = []
         self._parents: set[str] = set()
 
     def fill(self, path: str, data: bytes) -> None:
-        temp = _durable.Temp(self._directory)
-        self._temps.append((temp, path, data))
-        temp.fill(data, mode_of(path), flush=False)
+        assert self._folder is not None, "a batch is filled inside its block"
+        self._ready.append((self._folder.fill(data, mode_of(path)), path, data))
         parent = os.path.dirname(path)
         if parent not in self._parents:
             self._directories.ensure(parent, flush=False)
@@ -61,8 +109,8 @@ class Batch:
 
     def place(self, put: Put) -> None:
         """Put the files in place, in order. `settle` must follow, also after an error."""
-        for temp, path, data in self._temps:
-            put(temp, path, data)
+        for file, path, data in self._ready:
+            put(file, path, data)
             self.placed += 1
 
     def settle(self) -> None:
@@ -78,14 +126,15 @@ class Batch:
         try:
             if not _flushes_as_a_whole(self._file_system):
                 raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+            self._folder = TempFolder(self._directory)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        for temp, _, _ in self._temps:
-            temp.__exit__(None, None, None)
+        if self._folder is not None:
+            self._folder.close()
         with suppress(OSError):
             os.close(self._file_system)
 

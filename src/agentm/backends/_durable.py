@@ -28,6 +28,8 @@ MACOS = sys.platform == "darwin"
 
 TEMP_PREFIX = ".agentm-tmp-"
 """Names that begin so belong to agentm, are never listed, and are swept once their writer is dead."""
+FOLDER = ".parts"
+"""What the name of a folder of temporary files ends with."""
 
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -42,15 +44,26 @@ class Unsettled(OSError):
     """The change is in place, but flushing it failed: it may not survive a power cut."""
 
 
-class Temp:
+class Ready:
+    """A temporary file that is filled and waits to be put in place; ``placed`` says that it is no longer ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.placed = False
+
+    def settle(self) -> None:
+        """What has to happen just before the move."""
+
+
+class Temp(Ready):
     """A temporary file that is locked while its writer lives, so that a sweep takes only dead ones.
 
     Leaving the block removes what is at ``path``, unless ``placed`` says that it is no longer ours to remove.
     """
 
     def __init__(self, directory: str) -> None:
-        self.path, self._fd, self._lock = _create_locked(directory)
-        self.placed = False
+        path, self._fd, self._lock = _create_locked(directory)
+        super().__init__(path)
         _being_filled.add(self._fd)
 
     def fill(self, data: bytes, mode: int | None = None, *, flush: bool = True) -> None:
@@ -58,9 +71,7 @@ class Temp:
 
         Without ``flush`` somebody else flushes it, together with others, before it is put in place.
         """
-        write_all(self._fd, data)
-        if mode is not None and not WINDOWS and mode != stat.S_IMODE(os.fstat(self._fd).st_mode):
-            os.fchmod(self._fd, mode)
+        _fill(self._fd, data, mode)
         if flush:
             sync_file(self._fd)
         fd, self._fd = self._fd, -1
@@ -120,7 +131,7 @@ def _create_locked(directory: str) -> tuple[str, int, int]:
         fd = os.open(path, _CREATE | _FLAGS, 0o666)
         lock = -1
         try:
-            lock = _open_locked(path)
+            lock = open_locked(path)
             # A sweep holds the lock only while it unlinks: getting it on a file that is still there is final.
             if lock >= 0 and os.fstat(lock).st_nlink:
                 return path, fd, lock
@@ -136,7 +147,7 @@ def _create_locked(directory: str) -> tuple[str, int, int]:
         _close(fd)
 
 
-def _open_locked(path: str) -> int:
+def open_locked(path: str) -> int:
     """A descriptor that holds the file's lock, or -1 if somebody else has it."""
     for access in (os.O_RDONLY, os.O_RDWR):
         fd = os.open(path, access | _FLAGS)
@@ -155,6 +166,23 @@ def _open_locked(path: str) -> int:
         os.close(fd)
         return -1
     return -1
+
+
+def write_new(path: str, data: bytes, mode: int | None = None) -> None:
+    """A new file that somebody else flushes, together with others."""
+    fd = os.open(path, _CREATE | _FLAGS, 0o666)
+    _being_filled.add(fd)
+    try:
+        _fill(fd, data, mode)
+    finally:
+        _being_filled.discard(fd)
+        os.close(fd)
+
+
+def _fill(fd: int, data: bytes, mode: int | None) -> None:
+    write_all(fd, data)
+    if mode is not None and not WINDOWS and mode != stat.S_IMODE(os.fstat(fd).st_mode):
+        os.fchmod(fd, mode)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -495,7 +523,7 @@ def dead_temps(directory: str) -> Iterator[str]:
             if name.startswith(TEMP_PREFIX):
                 path = os.path.join(directory, name)
                 with suppress(OSError):
-                    lock = _open_locked(path)
+                    lock = open_locked(path)
                     dead = lock >= 0
                     if WINDOWS:
                         lock = _close(lock)  # nobody can remove an open file there
@@ -509,6 +537,10 @@ def dead_temps(directory: str) -> Iterator[str]:
 def sweep(directory: str) -> None:
     """Remove the temporary files that dead writers left behind; those of living ones stay."""
     for path in dead_temps(directory):
-        if path.endswith(".part"):
-            with suppress(OSError):
+        with suppress(OSError):
+            if path.endswith(".part"):
                 os.unlink(path)
+            elif path.endswith(FOLDER):
+                for name in os.listdir(path):
+                    os.unlink(os.path.join(path, name))
+                os.rmdir(path)

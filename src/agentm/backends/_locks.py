@@ -16,7 +16,7 @@ from agentm.backends._mutex import Held, Mutex
 from agentm.errors import LockTimeoutError, LockUnavailableError, could_not, store_error
 from agentm.seam.locator import Locator
 
-_STRIPES = 256
+_STRIPES = 128
 
 
 class AllHeld:

@@ -36,7 +36,7 @@ class Swap:
         self.data = data
         self.aside = os.path.join(directory, _aside_name(path[len(root) :].lstrip(os.sep), base, data))
 
-    def put(self, temp: _durable.Temp, ours: Callable[[], bool]) -> None:
+    def put(self, temp: _durable.Ready, ours: Callable[[], bool]) -> None:
         """Put a filled temporary file in place, to stay only if nobody else was at work and the lock is still ours."""
         if self.base is None:
             self._create(temp)
@@ -44,7 +44,7 @@ class Swap:
         else:
             self._replace(temp, ours)
 
-    def _replace(self, temp: _durable.Temp, ours: Callable[[], bool]) -> None:
+    def _replace(self, temp: _durable.Ready, ours: Callable[[], bool]) -> None:
         _durable.replace(temp.path, self.aside)
         temp.path = self.aside
         temp.placed = True  # from here on that name may hold a rival's text, which is not ours to remove
@@ -81,7 +81,7 @@ class Swap:
                 if not self._dropped(self.base):
                     keep(self.aside, self.path)
 
-    def _create(self, temp: _durable.Temp) -> None:
+    def _create(self, temp: _durable.Ready) -> None:
         try:
             _durable.rename_new(temp.path, self.path)
         except FileExistsError:

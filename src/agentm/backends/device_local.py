@@ -90,7 +90,7 @@ class DeviceLocalBackend(FileTree):
             batch.settle()
 
 
-def _put(temp: _durable.Temp, path: str) -> None:
+def _put(temp: _durable.Ready, path: str) -> None:
     temp.settle()
     _durable.replace(temp.path, path)
     temp.placed = True

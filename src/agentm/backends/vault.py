@@ -108,7 +108,7 @@ class VaultBackend(FileTree):
     def _place_all(self, batch: Batch) -> None:
         done: list[Swap] = []
 
-        def put(temp: _durable.Temp, path: str, data: bytes) -> None:
+        def put(temp: _durable.Ready, path: str, data: bytes) -> None:
             swap = Swap(self.root, self.root, path, content(path), data)
             _exchange(held, swap, temp)
             done.append(swap)
@@ -157,7 +157,7 @@ def _reopen(cls: type[VaultBackend], root: str, lock_root: str) -> VaultBackend:
     return cls(root, lock_root=lock_root)
 
 
-def _exchange(held: Held, swap: Swap, temp: _durable.Temp) -> None:
+def _exchange(held: Held, swap: Swap, temp: _durable.Ready) -> None:
     if not held.ours():
         raise lost()
     temp.settle()
