@@ -209,9 +209,22 @@ def test_the_place_that_was_left_can_be_used_again(fs):
     fs.move_node(VISIT, OTHER, ALICE)
     assert fs.write_node(memory("another"), ALICE).version == 3
     assert (contents(fs, VISIT), contents(fs, OTHER)) == (["another"], ["one", "one"])
-    fs.delete_node(VISIT, ALICE)
+    fs.delete_node(VISIT, ALICE, purge=True)
     fs.move_node(OTHER, VISIT, ALICE)
     assert fs.read_node(VISIT, ALICE).content == "one"
+
+
+@pytest.mark.spec("CTX-08", "CTX-09")
+@pytest.mark.parametrize("end", ["delete_node", "archive_node"])
+def test_a_move_does_not_bury_what_can_be_brought_back(fs, end):
+    fs.write_node(memory("put away", OTHER), ALICE)
+    getattr(fs, end)(OTHER, ALICE)
+    fs.write_node(memory("one"), ALICE)
+    with pytest.raises(InvalidUriError, match="undo") as refused:
+        fs.move_node(VISIT, OTHER, ALICE)
+    assert refused.value.code == "uri_taken"
+    fs.undo(OTHER, ALICE)
+    assert (fs.read_node(OTHER, ALICE).content, fs.read_node(VISIT, ALICE).content) == ("put away", "one")
 
 
 @pytest.mark.spec("CTX-08")

@@ -137,8 +137,8 @@ SCENARIOS = {
     "archive": Scenario((write(ONE), write(TWO)), (archive,), in_order=True),
     "move": Scenario((write(ONE), write(TWO)), (move,)),
     "move of what is pointed at": Scenario((write(ONE), _POINTING), (move,), together=(VISIT, OTHER)),
-    "move onto what was deleted": Scenario(
-        (write(memory("old", OTHER)), lambda fs: fs.delete_node(OTHER, ALICE), write(ONE)), (move,)
+    "move onto what was purged": Scenario(
+        (write(memory("old", OTHER)), lambda fs: fs.delete_node(OTHER, ALICE, purge=True), write(ONE)), (move,)
     ),
     "undo": Scenario((write(ONE), write(TWO)), (undo,), in_order=True),
     "undo of a delete": Scenario((write(ONE), delete), (undo,), in_order=True),

@@ -172,8 +172,7 @@ class ContextFS:
         with holding(self.backend, self._spellings, source, target) as hold:
             current = self.current(source)
             history.expect(current, if_version, current.parts[CONTENT])
-            if is_visible(self.backend, hold.meta(target)):
-                raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
+            self._refuse_taken(target, hold)
             self._take_name(target, hold)
             edges = transitions.led_elsewhere(current.node().relations, str(source), str(target))
             relations.announce(self.backend, edges)
@@ -326,6 +325,17 @@ class ContextFS:
 
     def _meta(self, uri: ContextUri) -> Meta | None:
         return own_meta(uri, read_meta(self.backend, uri.locator))
+
+    def _refuse_taken(self, target: ContextUri, hold: Hold) -> None:
+        """A move goes to where nothing is, and nothing can be brought back: two histories have no common order."""
+        if is_visible(self.backend, hold.meta(target)):
+            raise InvalidUriError(f"{target} is taken; choose another address.", code="uri_taken")
+        if history.places(self.backend, target.locator):
+            raise InvalidUriError(
+                f"{target} still has the versions of a memory that was put away; agentm undo brings it back, "
+                "agentm forget --purge lets it go; or choose another address.",
+                code="uri_taken",
+            )
 
     def _take_name(self, uri: ContextUri, hold: Hold) -> None:
         """See to it that a new node does not come to lie where this store, or another, cannot tell it apart."""

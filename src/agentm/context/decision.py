@@ -42,6 +42,8 @@ def decide(seen: Observed) -> Action:
 
 
 def _without_meta(seen: Observed) -> Action:
+    if seen.begun is not None and seen.begun.meta.other_uri is not None:
+        return Action.DISCARD  # the target of a move: its source still has it
     if seen.parts[CONTENT] is not None:
         # A text that no writer began was put there by hand, and may still be typed.
         return Action.COMPLETE if seen.begun or seen.at_rest else Action.NOTHING

@@ -65,13 +65,20 @@ def _half_moved(backend: StorageBackend, hold: Hold) -> ContextUri | None:
 def _settle(backend: StorageBackend, address: ContextUri, hold: Hold, even_broken: bool) -> None:
     """Keep what was edited by hand before something is written over it; what is broken is not written over."""
     found = hold.standing[address]
+    if found.meta is None and found.files:
+        _mend(backend, address, hold)  # a first write that was cut short
+        return
     if found.meta is None or hold.meta(address) is None:
         return
     if found.meta.status is NodeStatus.BROKEN and not even_broken:
         raise broken(address.locator, "repair could not make it whole; look at its files, or undo")
     if found.meta.status is NodeStatus.ACTIVE and not found.sound():
-        mend_held(backend, address, hold.held, actor="process:agentm")
-        hold.standing[address] = standing(backend, address.locator)
+        _mend(backend, address, hold)
+
+
+def _mend(backend: StorageBackend, address: ContextUri, hold: Hold) -> None:
+    mend_held(backend, address, hold.held, actor="process:agentm")
+    hold.standing[address] = standing(backend, address.locator)
 
 
 def own_meta(uri: ContextUri, meta: Meta | None) -> Meta | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentm.context import history, relations
+from agentm.context import relations
 from agentm.context.decision import BY_HAND, Action, decide
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import NO_EDGES, OutboxEvent, delete_context, dump_event, event_place, move_context, upserts
@@ -125,11 +125,12 @@ class Executor:
         return new_version(ContextNode(str(seen.address), text), seen.address, actor=self._actor)
 
     def _discard(self, seen: Observed) -> None:
+        """The parts first: as long as the version is there, nobody takes them for something written by hand."""
         node = seen.address.locator
-        for version in seen.unfinished:
-            self._remove(node.child(HISTORY, version.meta.history_name))
         if seen.meta is None:
             clear(self._backend, node, purge=False)
+        for version in seen.unfinished:
+            self._remove(node.child(HISTORY, version.meta.history_name))
 
     def _restore(self, seen: Observed) -> None:
         assert seen.kept is not None
@@ -181,21 +182,14 @@ class Executor:
         finish_move(self._backend, version, self._held)
 
     def _cancel_move(self, seen: Observed) -> None:
-        """Take the copies out again, and let what was there before the move be what is there."""
+        """Take everything out again; where the index was told something before, the number stays used."""
         assert seen.meta is not None
-        assert seen.meta.other_uri is not None
         node = seen.address.locator
-        copied = {place.name for place in history.places(self._backend, parse_uri(seen.meta.other_uri).locator)}
-        for place in history.places(self._backend, node):
-            if place.name in copied | {seen.meta.history_name}:
-                self._remove(place)
-        self._discard(seen)
-        own = [history.load(self._backend, place) for place in history.places(self._backend, node)]
-        before = [version for version in own if version is not None and version.meta.version < seen.meta.version]
-        if before:
-            self._backend.write(node.child(META), dump_meta(before[-1].meta))
+        clear(self._backend, node, purge=True)
+        if self._backend.list(node.child(OUTBOX)):
+            ended = replace(seen.meta, status=NodeStatus.DELETED, purge=True, other_uri=None, parts={}, tags=())
+            self._backend.write(node.child(META), dump_meta(ended))
         else:
-            clear(self._backend, node, purge=False)
             self._remove(node.child(META))
 
     def _tell(self, seen: Observed) -> None:
