@@ -359,3 +359,23 @@ def test_every_version_says_who_wrote_it_and_from_what(fs, ctx, actor):
     fs.write_node(memory("x", uri), ctx)
     (version,) = fs.history(uri, ctx)
     assert (version.actor, version.sources) == (actor, ())
+
+
+@pytest.mark.spec("CTX-09")
+def test_many_are_written_only_if_each_still_has_its_version(fs):
+    nodes = [memory(f"text {n}", f"ctx://acme/users/alice/memories/cases/n{n}") for n in range(10)]
+    fs.write_nodes(nodes, ALICE, if_versions={node.uri: 0 for node in nodes})
+    fs.write_node(memory("another's", nodes[7].uri), ALICE)
+    with pytest.raises(NodeConflictError) as refused:
+        fs.write_nodes(nodes, ALICE, if_versions={node.uri: 1 for node in nodes})
+    assert refused.value.version == 2
+    assert [fs.read_node(node.uri, ALICE).version for node in nodes] == [1] * 7 + [2] + [1] * 2
+
+
+@pytest.mark.spec("CTX-09")
+def test_many_keep_no_more_versions_than_one(store):
+    fs = ContextFS(store, keep_versions=2)
+    nodes = [memory(f"text {n}", f"ctx://acme/users/alice/memories/cases/n{n}") for n in range(3)]
+    for _ in range(4):
+        fs.write_nodes(nodes, ALICE)
+    assert [[one.version for one in fs.history(node.uri, ALICE)] for node in nodes] == [[3, 4]] * 3

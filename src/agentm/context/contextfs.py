@@ -5,7 +5,7 @@ Each method takes a `RequestContext` and refuses what is not the caller's before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
-from agentm.context.writer import Draft, Progress, publish
+from agentm.context.writer import Draft, Progress, part_of, publish
 from agentm.errors import (
     AgentmError,
     InvalidNodeError,
@@ -80,9 +80,18 @@ class ContextFS:
         return receipt(draft)
 
     def write_nodes(
-        self, nodes: Sequence[ContextNode], ctx: RequestContext, *, progress: Progress | None = None
+        self,
+        nodes: Sequence[ContextNode],
+        ctx: RequestContext,
+        *,
+        if_versions: Mapping[str, int] | None = None,
+        progress: Progress | None = None,
     ) -> list[Receipt]:
-        """Write many memories, step by step together: all contents durable, then all relations, and so on."""
+        """Write many memories, step by step together: all contents durable, then all relations, and so on.
+
+        ``if_versions`` holds, by URI, the versions that some of them must still have. ``progress`` is called after
+        every step, with how many of the memories that is worth, and how many there are.
+        """
         uris = [parse_uri(node.uri) for node in nodes]
         for uri in uris:
             check(ctx, uri, write=True)
@@ -91,17 +100,18 @@ class ContextFS:
         together = frozenset(map(str, uris))
         for node in nodes:
             relations.admit(self, node, ctx, together)
+        expected = {str(parse_uri(uri)): version for uri, version in (if_versions or {}).items()}
         written: list[Draft] = []
         try:
             for start in range(0, len(nodes), LARGEST_BATCH):
                 batch = slice(start, start + LARGEST_BATCH)
                 with holding(self.backend, self._spellings, *uris[batch]) as hold:
                     pairs = zip(nodes[batch], uris[batch], strict=True)
-                    drafts = [self._draft(node, uri, ctx, None, hold) for node, uri in pairs]
-                    publish(self.backend, drafts, hold.held)
+                    drafts = [self._draft(node, uri, ctx, expected.get(str(uri)), hold) for node, uri in pairs]
+                    publish(self.backend, drafts, hold.held, part_of(progress, start, len(drafts), len(nodes)))
+                    for draft in drafts:
+                        history.prune(self.backend, draft.node, draft.version.meta, self._retention)
                 written += drafts
-                if progress is not None:
-                    progress(len(written), len(nodes))
         finally:  # also when what the last of them were to lead to could not be written
             relations.confirm(self, [edge for draft in written for edge in draft.added], ctx)
         return [receipt(draft) for draft in written]

@@ -53,6 +53,13 @@ class _AlwaysOurs:
         return True
 
 
+def part_of(progress: Progress | None, start: int, size: int, total: int) -> Progress | None:
+    """How far all is, said by one who knows only how far he is with a part."""
+    if progress is None:
+        return None
+    return lambda done, steps: progress(start + size * done // steps, total)
+
+
 @contextmanager
 def locked(backend: StorageBackend, *nodes: Locator) -> Iterator[Held]:
     """Hold nodes while they are changed, each in all its spellings. A store without locks has one writer."""
@@ -120,7 +127,7 @@ class Draft:
             return True
 
 
-def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held) -> None:
+def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progress: Progress | None = None) -> None:
     """Take drafts through all steps, sharing the flushes of each step among them."""
     try:
         for number, step in enumerate(ORDER):
@@ -132,6 +139,8 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held) -> Non
             if number == COMMIT:
                 for draft in drafts:
                     draft.committed = True
+            if progress is not None:
+                progress(number + 1, len(ORDER))
         for draft in drafts:
             draft.told = True
     except BaseException as error:
