@@ -16,7 +16,9 @@ _HOME = {
     "agentm.context.contextfs": ("ContextFS", "Receipt"),
     "agentm.context.events": ("OutboxEvent",),
     "agentm.context.node": ("ContextNode", "NodeStatus", "RelationEdge"),
+    "agentm.context.outbox": ("OutboxHandler", "OutboxWorker"),
     "agentm.context.repair": ("repair",),
+    "agentm.context.summarise": ("Summariser",),
     "agentm.context.tenancy": ("RequestContext",),
     "agentm.errors": (
         "AccessDeniedError",
@@ -38,6 +40,7 @@ _HOME = {
         "LockUnavailableError",
         "NodeBrokenError",
         "NodeConflictError",
+        "NodeHiddenError",
         "NodeNotFoundError",
         "NotDirectoryError",
         "NotEmptyError",
@@ -122,7 +125,12 @@ if TYPE_CHECKING:
         NodeStatus as NodeStatus,
         RelationEdge as RelationEdge,
     )
+    from agentm.context.outbox import (
+        OutboxHandler as OutboxHandler,
+        OutboxWorker as OutboxWorker,
+    )
     from agentm.context.repair import repair as repair
+    from agentm.context.summarise import Summariser as Summariser
     from agentm.context.tenancy import RequestContext as RequestContext
     from agentm.errors import (
         AccessDeniedError as AccessDeniedError,
@@ -144,6 +152,7 @@ if TYPE_CHECKING:
         LockUnavailableError as LockUnavailableError,
         NodeBrokenError as NodeBrokenError,
         NodeConflictError as NodeConflictError,
+        NodeHiddenError as NodeHiddenError,
         NodeNotFoundError as NodeNotFoundError,
         NotDirectoryError as NotDirectoryError,
         NotEmptyError as NotEmptyError,

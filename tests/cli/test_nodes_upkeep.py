@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from agentm import select_backend
-from agentm.context.outbox import Handler, Worker
+from agentm.context.outbox import OutboxHandler, OutboxWorker
 from tests.cli.nodes import MINE
 from tests.snapshot import snapshot
 
@@ -46,10 +46,10 @@ def edit_by_hand(node: str, text: str) -> None:
         os.utime(os.path.join(node, name), (1_700_000_000, 1_700_000_000))
 
 
-def work(handler: Handler, rounds: int = 1) -> None:
+def work(handler: OutboxHandler, rounds: int = 1) -> None:
     """Let a worker have its rounds, each long after the one before."""
     for now in range(0, 10_000 * rounds, 10_000):
-        Worker(select_backend(), handler, clock=partial(float, now)).run_once()
+        OutboxWorker(select_backend(), handler, clock=partial(float, now)).run_once()
 
 
 @pytest.mark.spec("CTX-06")

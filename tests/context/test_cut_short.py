@@ -7,7 +7,7 @@ import pytest
 from agentm.context.contextfs import ContextFS
 from agentm.context.decision import Action
 from agentm.context.node import CONTENT
-from agentm.context.outbox import Worker, drop, events_of
+from agentm.context.outbox import OutboxWorker, drop, events_of
 from agentm.context.repair import repair
 from agentm.context.uri import parse_uri
 from agentm.errors import NodeConflictError, NodeNotFoundError
@@ -78,9 +78,9 @@ def test_an_event_that_cannot_be_understood_is_put_aside_and_told_anew(fs, store
         def apply(self, event) -> None:
             heard.append(event.event_type)
 
-    assert Worker(store, Index()).run_once().dead == 1
+    assert OutboxWorker(store, Index()).run_once().dead == 1
     assert mended(store) == {VISIT: [Action.TELL]}
-    Worker(store, Index()).run_once()
+    OutboxWorker(store, Index()).run_once()
     assert heard == ["UPSERT_CONTEXT"]
     (found,) = events_of(store, parse_uri(VISIT))
     assert (found.damaged, found.dead) == (True, True)

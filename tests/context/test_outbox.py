@@ -6,7 +6,7 @@ import pytest
 
 from agentm.context import outbox
 from agentm.context.events import MAX_RETRY, OutboxEvent
-from agentm.context.outbox import CLAIM_SECONDS, Worker, applied_version, events, run
+from agentm.context.outbox import CLAIM_SECONDS, OutboxWorker, applied_version, events, run
 from agentm.context.uri import parse_uri
 from agentm.errors import NodeNotFoundError
 from tests.context.nodes import ALICE, OTHER, SHOP, VISIT, edge, memory, mended, place
@@ -49,8 +49,8 @@ def index() -> Index:
 
 
 @pytest.fixture
-def worker(store, index, clock) -> Worker:
-    return Worker(store, index, clock=clock)
+def worker(store, index, clock) -> OutboxWorker:
+    return OutboxWorker(store, index, clock=clock)
 
 
 def waiting(store) -> list[OutboxEvent]:
@@ -167,7 +167,7 @@ def test_an_event_can_be_dropped(fs, store):
 
 def test_two_workers_do_not_tell_the_same_event_at_once(fs, store, index, clock):
     fs.write_node(memory("x"), ALICE)
-    other = Worker(store, index, clock=clock)
+    other = OutboxWorker(store, index, clock=clock)
     tallies = []
 
     class Slow(Index):
@@ -176,7 +176,7 @@ def test_two_workers_do_not_tell_the_same_event_at_once(fs, store, index, clock)
             super().apply(event)
 
     slow = Slow()
-    assert Worker(store, slow, clock=clock).run_once().applied == 1
+    assert OutboxWorker(store, slow, clock=clock).run_once().applied == 1
     assert (tallies[0].applied, tallies[0].waiting) == (0, 1)
     assert (len(slow.heard), index.heard) == (1, [])
 
@@ -189,10 +189,10 @@ def test_the_claim_of_a_worker_that_died_expires(fs, store, index, clock):
             raise Died
 
     with pytest.raises(Died):
-        Worker(store, Dying(), clock=clock).run_once()
+        OutboxWorker(store, Dying(), clock=clock).run_once()
     (event,) = waiting(store)
     assert event.status == "PROCESSING"
-    second = Worker(store, index, clock=clock)
+    second = OutboxWorker(store, index, clock=clock)
     clock.now += CLAIM_SECONDS - 1
     assert second.run_once().waiting == 1
     clock.now += 2
@@ -211,14 +211,14 @@ def test_an_event_told_twice_has_one_effect(fs, store, index, clock, worker):
         worker.run_once()
     store.before = lambda verb, key: None
     clock.now += CLAIM_SECONDS + 1
-    assert Worker(store, index, clock=clock).run_once().applied == 1
+    assert OutboxWorker(store, index, clock=clock).run_once().applied == 1
     assert len(index.heard) == 2
     assert len(index.effects) == 1
 
 
 def test_a_late_failure_does_not_bury_what_another_worker_has_told(fs, store, index, clock):
     fs.write_node(memory("x"), ALICE)
-    other = Worker(store, index, clock=clock)
+    other = OutboxWorker(store, index, clock=clock)
 
     class FailsLate:
         def apply(self, event: OutboxEvent) -> None:
@@ -227,7 +227,7 @@ def test_a_late_failure_does_not_bury_what_another_worker_has_told(fs, store, in
                 assert other.run_once().applied == 1
             raise RuntimeError
 
-    failing = Worker(store, FailsLate(), clock=clock)
+    failing = OutboxWorker(store, FailsLate(), clock=clock)
     for _ in range(MAX_RETRY):
         failing.run_once()
         clock.now += 1000
@@ -252,7 +252,7 @@ def test_dying_between_the_dead_letter_and_its_removal_loses_and_doubles_nothing
     store.before = lambda verb, key: None
     index.refuses = set()
     clock.now += 1000
-    assert Worker(store, index, clock=clock).run_once().applied == 0
+    assert OutboxWorker(store, index, clock=clock).run_once().applied == 0
     assert (waiting(store), len(dead(store)), index.heard) == ([], 1, [])
 
 
@@ -302,8 +302,8 @@ def test_an_event_that_is_none_holds_up_nobody(fs, store, worker, index, text):
 
 def test_a_worker_keeps_to_its_account(fs, store, index, clock):
     fs.write_node(memory("one"), ALICE)
-    assert Worker(store, index, account="globex", clock=clock).run_once() == outbox.Tally()
-    assert Worker(store, index, account="acme", clock=clock).run_once().applied == 1
+    assert OutboxWorker(store, index, account="globex", clock=clock).run_once() == outbox.Tally()
+    assert OutboxWorker(store, index, account="acme", clock=clock).run_once().applied == 1
 
 
 def test_the_loop_goes_on_until_it_is_stopped(fs, store, worker, index):

@@ -9,7 +9,7 @@ import pytest
 
 from agentm.context.decision import Action
 from agentm.context.node import CONTENT, PARTS
-from agentm.context.outbox import Worker
+from agentm.context.outbox import OutboxWorker
 from agentm.context.repair import repair
 from agentm.errors import NodeBrokenError, NodeNotFoundError
 from tests.backends.stores import PLAIN_FILES, make_store, tree
@@ -220,7 +220,7 @@ def test_an_event_that_was_applied_is_not_lost(fs, store):
         def apply(self, event) -> None: ...
 
     fs.write_node(memory("one"), ALICE)
-    Worker(store, Deaf()).run_once()
+    OutboxWorker(store, Deaf()).run_once()
     assert told(store) == []
     settled(store)
 

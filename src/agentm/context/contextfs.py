@@ -27,6 +27,7 @@ from agentm.errors import (
     InvalidNodeError,
     InvalidUriError,
     NodeBrokenError,
+    NodeHiddenError,
     NodeNotFoundError,
 )
 from agentm.seam import StorageBackend
@@ -380,9 +381,8 @@ def receipt(draft: Draft) -> Receipt:
 
 def not_found(address: ContextUri, *, is_broken: bool = False) -> NodeNotFoundError:
     if is_broken:
-        return NodeNotFoundError(
+        return NodeHiddenError(
             f"the memory {address} is broken and not shown; look at its files, or agentm undo brings back a version.",
-            code="node_broken",
             locator=address.locator.key,
         )
     return NodeNotFoundError(

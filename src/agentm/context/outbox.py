@@ -38,7 +38,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 
 
-class Handler(Protocol):
+class OutboxHandler(Protocol):
     def apply(self, event: OutboxEvent) -> None:
         """Make the index know. Doing it twice with the same ``event_id`` MUST have the effect of once."""
 
@@ -64,13 +64,13 @@ class Found:
     """Its file cannot be understood: all that is known is its name."""
 
 
-class Worker:
+class OutboxWorker:
     """Works off events, alone or beside others."""
 
     def __init__(
         self,
         backend: StorageBackend,
-        handler: Handler,
+        handler: OutboxHandler,
         *,
         account: str | None = None,
         clock: Callable[[], float] = time.time,
@@ -153,7 +153,7 @@ class Worker:
                 tally.dead += 1
 
 
-def run(worker: Worker, *, pause: float = 1.0, stop: Callable[[float], bool]) -> Tally:
+def run(worker: OutboxWorker, *, pause: float = 1.0, stop: Callable[[float], bool]) -> Tally:
     """Work until ``stop(seconds)``, which waits that long, says that it is enough."""
     total = Tally()
     while True:
