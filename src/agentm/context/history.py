@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 from agentm.context.node import CONTENT, HISTORY, ContextNode, Meta, Version, load_version
 from agentm.context.reader import read_text
@@ -96,12 +97,14 @@ def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retenti
         return
     with suppress(OSError):
         kept = [place for place in places(backend, node) if place.name != meta.history_name]
-        # The node is locked and this is its newest version: what claims to be as new was never committed.
         old = [place for place in kept if number_of(place) < meta.version]
-        surplus = [place for place in kept if place not in old] + old[: max(0, len(old) - retention.versions + 1)]
+        # The node is locked and this is its newest version: what claims to be as new was never committed.
+        surplus = [place for place in kept if number_of(place) >= meta.version]
+        too_many = max(0, len(old) - retention.versions + 1)
+        surplus += old[:too_many]
         if retention.days is not None:
             limit = datetime.now(UTC) - timedelta(days=retention.days)
-            surplus += [place for place in old if place not in surplus and _older(backend, place, limit)]
+            surplus += takewhile(lambda place: _older(backend, place, limit), old[too_many:])
         for place in surplus:
             require(backend, Remove).remove(place)
 
