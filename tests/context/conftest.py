@@ -10,6 +10,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.backends.stores", "tests.context.nodes")
 
+from agentm.conformance.crashsim import scratch  # noqa: E402
 from agentm.context.contextfs import ContextFS  # noqa: E402  # after the line above
 from agentm.context.tenancy import RequestContext  # noqa: E402
 from tests.backends.stores import PROTOCOLS, make_store  # noqa: E402
@@ -20,6 +21,13 @@ from tests.context.recording import Recording  # noqa: E402
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In main memory where there is some: these tests are not about the disk, and flushing it is most of their time."""
+    with scratch() as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

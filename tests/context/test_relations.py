@@ -280,6 +280,7 @@ def check_edges(store: Rivals, fs: ContextFS) -> None:
     assert mended(store) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["memory", "device-local"])
 @pytest.mark.parametrize("taking", TAKING)
 @pytest.mark.parametrize("making", MAKING)
@@ -297,6 +298,7 @@ def test_whichever_step_a_rival_comes_at_no_edge_leads_to_nowhere(tmp_path, prot
         assert 10 < store.steps[0] <= stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taking", ["delete", "move"])
 def test_one_that_dies_beside_a_rival_leaves_no_edge_to_nowhere_for_long(taking):
     """The repair finds what it did, because nobody takes out of a list what he has not dealt with."""
@@ -319,6 +321,7 @@ def test_one_that_dies_beside_a_rival_leaves_no_edge_to_nowhere_for_long(taking)
     assert died > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taking", ["delete", "move"])
 @pytest.mark.parametrize("making", ["relate", "keep", "move origin"])
 def test_two_that_take_turns_leave_no_edge_to_nowhere(making, taking):
