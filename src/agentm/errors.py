@@ -221,6 +221,10 @@ class NodeBrokenError(AgentmError, RuntimeError):
     code = "node_broken"
 
 
+class NodeBusyError(AgentmError, RuntimeError):
+    code = "node_busy"
+
+
 class NodeHiddenError(NodeBrokenError, NodeNotFoundError):
     """There is a node, and it is not shown, because the repair marked it as broken."""
 

@@ -40,7 +40,8 @@ def store(protocol: str, tmp_path: Path) -> Iterator[Recording]:
 
 @pytest.fixture
 def fs(store: Recording) -> ContextFS:
-    return ContextFS(store)
+    """Edits by hand count at once: no test waits for an editor."""
+    return ContextFS(store, quiet=0.0)
 
 
 @pytest.fixture

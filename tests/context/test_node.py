@@ -193,7 +193,7 @@ def test_many_go_through_each_step_together(fs, store):
 
 @pytest.mark.spec("CTX-03")
 def test_the_same_memory_twice_in_one_batch_is_refused(fs, store):
-    with pytest.raises(InvalidNodeError, match="twice"):
+    with pytest.raises(InvalidNodeError, match="one memory"):
         fs.write_nodes([memory("a"), memory("b")], ALICE)
     assert tree(store) == {}
 

@@ -235,15 +235,15 @@ def test_a_late_failure_does_not_bury_what_another_worker_has_told(fs, store, in
     assert len(index.heard) == 1
 
 
-def test_dying_between_the_dead_letter_and_its_removal_loses_and_doubles_nothing(fs, store, index, clock, worker):
+def test_dying_before_an_event_is_put_aside_loses_and_doubles_nothing(fs, store, index, clock, worker):
     fs.write_node(memory("x"), ALICE)
     index.refuses = {VISIT}
 
-    def dies_at_removal(verb: str, key: str) -> None:
-        if verb == "remove":
+    def dies_at_the_move(verb: str, key: str) -> None:
+        if verb == "rename":
             raise Died
 
-    store.before = dies_at_removal
+    store.before = dies_at_the_move
     for _ in range(MAX_RETRY - 1):
         worker.run_once()
         clock.now += 1000

@@ -17,7 +17,7 @@ from agentm.context.names import checked_name
 from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import SCHEME, Folder, parse_place, parse_uri
-from agentm.errors import ConfigError, InvalidUriError, NodeNotFoundError
+from agentm.errors import ConfigError, InvalidUriError, NodeHiddenError, NodeNotFoundError
 from agentm.seam import StorageBackend, protocol_of
 
 ACCOUNT = "local"
@@ -82,6 +82,8 @@ class Memories:
         """Name what was probably meant when one of these memories is not there."""
         try:
             yield
+        except NodeHiddenError:
+            raise
         except NodeNotFoundError as error:
             near = [found for uri in uris if not self.fs.exists(uri, self.ctx) for found in self._near(uri)]
             if not near:

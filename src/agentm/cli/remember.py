@@ -26,6 +26,9 @@ EXAMPLES = """\
 MOST_ALIKE = 1_000
 """Memories of one name, told apart by numbers, before somebody has to find a better name."""
 
+_ATTEMPTS = 20
+"""How often somebody else may be faster, where the caller named no version."""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_text_arguments(parser)
@@ -57,6 +60,17 @@ def _address(memories: Memories, slug: str, options: Namespace) -> str:
 
 def _write(memories: Memories, uri: str, options: Namespace) -> Receipt:
     text = given_text(options)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _write_over(memories, uri, text, options)
+        except NodeConflictError:
+            if options.if_version is not None:
+                raise
+    return _write_over(memories, uri, text, options)
+
+
+def _write_over(memories: Memories, uri: str, text: str, options: Namespace) -> Receipt:
+    """With the relations and tags that stand there; whoever changes them meanwhile is not written over."""
     try:
         standing = memories.fs.read_node(uri, memories.ctx)
     except NodeNotFoundError:

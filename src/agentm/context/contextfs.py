@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from agentm.context import history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import NO_EDGES, upserts
-from agentm.context.holding import Hold, holding, own_meta
+from agentm.context.holding import QUIET_SECONDS, Hold, Holder, own_meta
 from agentm.context.mending import mend_held
 from agentm.context.names import folded
-from agentm.context.node import CONTENT, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version
+from agentm.context.node import CONTENT, RELATIONS, ContextNode, Meta, NodeStatus, RelationEdge, Version, check_content
 from agentm.context.reader import is_shown, is_visible, read_meta, read_version
 from agentm.context.spelling import Spellings
-from agentm.context.summarise import DEFAULT, Summariser
+from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
 from agentm.context.writer import Draft, Progress, part_of, publish
@@ -56,13 +56,16 @@ class ContextFS:
         summariser: Summariser = DEFAULT,
         keep_versions: int = 100,
         keep_days: float | None = None,
+        quiet: float = QUIET_SECONDS,
         clock: Callable[[], str] = utc_now,
     ) -> None:
         self.backend = backend
         self.clock = clock
         self._spellings = Spellings(backend)
+        self._holder = Holder(backend, self._spellings, quiet, summariser)
         self._summariser = summariser
         self._retention = history.Retention(keep_versions, keep_days)
+        self._retention.check()
 
     def write_node(self, node: ContextNode, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
         """Write a memory, new or changed, and say its version.
@@ -73,11 +76,12 @@ class ContextFS:
         uri = parse_uri(node.uri)
         check(ctx, uri, write=True)
         relations.admit(self, node, ctx)
-        with holding(self.backend, self._spellings, uri) as hold:
+        node = self._summed_up(node)
+        with self._holder.hold(uri) as hold:
             draft = self._draft(node, uri, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
-        relations.confirm(self, draft.added, ctx)
+        self._settle_edges(lambda: relations.confirm(self, draft.added, ctx))
         return receipt(draft)
 
     def write_nodes(
@@ -96,25 +100,25 @@ class ContextFS:
         uris = [parse_uri(node.uri) for node in nodes]
         for uri in uris:
             check(ctx, uri, write=True)
-        if len({folded(str(uri)) for uri in uris}) < len(uris):
-            raise InvalidNodeError("the same memory is there twice; write its versions one after the other.")
         together = frozenset(map(str, uris))
+        expected = {str(parse_uri(uri)): version for uri, version in (if_versions or {}).items()}
+        _refuse_odd_batch(uris, expected)
         for node in nodes:
             relations.admit(self, node, ctx, together)
-        expected = {str(parse_uri(uri)): version for uri, version in (if_versions or {}).items()}
+        nodes = [self._summed_up(node) for node in nodes]
         written: list[Draft] = []
         try:
             for start in range(0, len(nodes), LARGEST_BATCH):
                 batch = slice(start, start + LARGEST_BATCH)
-                with holding(self.backend, self._spellings, *uris[batch]) as hold:
+                with self._holder.hold(*uris[batch]) as hold:
                     pairs = zip(nodes[batch], uris[batch], strict=True)
                     drafts = [self._draft(node, uri, ctx, expected.get(str(uri)), hold) for node, uri in pairs]
+                    written += drafts
                     publish(self.backend, drafts, hold.held, part_of(progress, start, len(drafts), len(nodes)))
                     for draft in drafts:
                         history.prune(self.backend, draft.node, draft.version.meta, self._retention)
-                written += drafts
         finally:  # also when what the last of them were to lead to could not be written
-            relations.confirm(self, [edge for draft in written for edge in draft.added], ctx)
+            self._settle_edges(lambda: relations.confirm(self, [one for draft in written for one in draft.added], ctx))
         return [receipt(draft) for draft in written]
 
     def read_node(self, uri: str, ctx: RequestContext, *, version: int | None = None) -> ContextNode:
@@ -180,22 +184,24 @@ class ContextFS:
         check(ctx, target, write=True)
         if source == target:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
-        with holding(self.backend, self._spellings, source, target) as hold:
+        with self._holder.hold(source, target) as hold:
             current = self.current(source)
-            history.expect(current, if_version, current.parts[CONTENT])
+            history.expect(source, current, if_version, current.parts[CONTENT])
             self._refuse_taken(target, hold)
             self._take_name(target, hold)
             edges = transitions.led_elsewhere(current.node().relations, str(source), str(target))
             relations.announce(self.backend, edges)
             try:
-                draft = transitions.move(self.backend, current, source, target, self._stamp(ctx), hold.held)
+                draft = transitions.move(
+                    self.backend, current, hold.standing, source, target, self._stamp(ctx), hold.held
+                )
             except BaseException:
                 with suppress(AgentmError, OSError):  # what cannot be taken back now is left to the repair
                     if hold.held.ours():
-                        mend_held(self.backend, target, hold.held, actor="process:agentm")
+                        mend_held(self.backend, target, hold.held, actor="process:agentm", source=str(source))
                 raise
-        relations.follow_move(self, source, target, ctx)
-        relations.confirm(self, edges, ctx)
+        self._settle_edges(lambda: relations.follow_move(self, source, target, ctx))
+        self._settle_edges(lambda: relations.confirm(self, edges, ctx))
         return receipt(draft)
 
     def relate(self, edge: RelationEdge, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
@@ -236,12 +242,12 @@ class ContextFS:
         """Bring back an older version (by default the one before) as a new version of its own."""
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with holding(self.backend, self._spellings, address, even_broken=True) as hold:
+        with self._holder.hold(address, even_broken=True) as hold:
             wanted = history.version_before(self.backend, address, hold.meta(address), to).node()
             wanted = relations.standing(self, wanted, address)
             draft = self._draft(wanted, address, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
-        relations.confirm(self, draft.added, ctx)
+        self._settle_edges(lambda: relations.confirm(self, draft.added, ctx))
         return receipt(draft)
 
     def current(self, address: ContextUri) -> Version:
@@ -260,7 +266,7 @@ class ContextFS:
         afterwards: Callable[[], None],
     ) -> None:
         """Rewrite a memory, if it is there, on behalf of agentm itself; ``afterwards`` is done before it is let go."""
-        with holding(self.backend, self._spellings, address, even_broken=True) as hold:
+        with self._holder.hold(address, even_broken=True) as hold:
             added = self._rewrite(address, ctx, change, hold)
             afterwards()
         relations.confirm(self, added, ctx)
@@ -282,23 +288,37 @@ class ContextFS:
 
     def reserve(self, address: ContextUri) -> None:
         """Take the name of a memory that is about to be written."""
-        with holding(self.backend, self._spellings, address) as hold:
+        with self._holder.hold(address) as hold:
             self._take_name(address, hold)
 
     def _end(self, uri: str, ctx: RequestContext, status: NodeStatus, if_version: int | None, purge: bool) -> Receipt:
         address = parse_uri(uri)
         check(ctx, address, write=True)
-        with holding(self.backend, self._spellings, address) as hold:
+        with self._holder.hold(address, even_broken=purge) as hold:
             current = self._to_end(address, hold, purge)
-            history.expect(current, if_version, current.parts.get(CONTENT, ""))
-            draft = transitions.end(self.backend, current, address, status, self._stamp(ctx), hold.held, purge=purge)
-        relations.forget(self, address, ctx)
+            history.expect(address, current, if_version, current.parts.get(CONTENT, ""))
+            there = hold.standing[address]
+            draft = transitions.end(self.backend, current, there, status, self._stamp(ctx), hold.held, purge=purge)
+        self._settle_edges(lambda: relations.forget(self, address, ctx))
         return receipt(draft)
+
+    def _settle_edges(self, settle: Callable[[], None]) -> None:
+        """What concerns other memories, once a change is committed; what cannot be done is left to the repair."""
+        with suppress(AgentmError, OSError):
+            settle()
+
+    def _summed_up(self, node: ContextNode) -> ContextNode:
+        """With its abstract and overview, made before anything is held: a model may take its time."""
+        check_content(node.content)
+        if node.abstract is None:
+            node = replace(node, abstract=checked_abstract(self._summariser.abstract(node.content)))
+        return node if node.overview is not None else replace(node, overview=self._summariser.overview(node.content))
 
     def _to_end(self, address: ContextUri, hold: Hold, purge: bool) -> Version:
         """What is to be ended: what is shown, or, to be purged, what was ended already."""
         meta = hold.meta(address)
-        if purge and meta is not None and meta.status in (NodeStatus.DELETED, NodeStatus.ARCHIVED):
+        ended = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.BROKEN)
+        if purge and meta is not None and meta.status in ended:
             return Version(meta, {})
         return self.current(address)
 
@@ -309,7 +329,8 @@ class ContextFS:
         files, meta = hold.standing[uri].files, hold.meta(uri)
         live = meta is not None and is_visible(self.backend, meta)
         if if_version is not None:
-            history.expect(read_version(self.backend, uri.locator) if live else None, if_version, node.content)
+            current = read_version(self.backend, uri.locator) if live else None
+            history.expect(uri, current, if_version, node.content)
         version = new_version(
             node,
             uri,
@@ -318,7 +339,6 @@ class ContextFS:
             before=meta,
             continues=live,
             now=self.clock(),
-            summariser=self._summariser,
         )
         self._take_name(uri, hold)
         edges = files[RELATIONS].text if live else NO_EDGES
@@ -373,6 +393,20 @@ class ContextFS:
         if isinstance(child, Folder):
             return self.backend.info(child.locator).is_dir
         return is_shown(self.backend, child)
+
+
+def _refuse_odd_batch(uris: Sequence[ContextUri], expected: Mapping[str, int]) -> None:
+    """The same memory twice, or a version for one that is not among them."""
+    spelt: dict[str, str] = {}
+    for uri in map(str, uris):
+        if folded(uri) in spelt:
+            raise InvalidNodeError(
+                f"{uri} and {spelt[folded(uri)]} are one memory; write its versions one after the other."
+            )
+        spelt[folded(uri)] = uri
+    strange = sorted(set(expected) - set(map(str, uris)))
+    if strange:
+        raise InvalidNodeError(f"if_versions names {strange[0]}, which is not among the memories; name one that is.")
 
 
 def receipt(draft: Draft) -> Receipt:

@@ -17,7 +17,7 @@ class Action(StrEnum):
     NOTHING = "nothing"
     COMPLETE = "complete a first write that was cut short"
     DISCARD = "discard the beginning of a write"
-    RESTORE = "put back the committed version of files that a cut-short write had reached"
+    RESTORE = "put back the committed version where a cut-short write, or something that is no text, stood"
     ACTIVATE = "show a node that was written whole"
     BREAK = "mark as broken what cannot be made whole"
     REPORT = "nothing that can be done without you: it is broken"
@@ -26,6 +26,7 @@ class Action(StrEnum):
     TELL = "register the event that was lost"
     CLEAR = "remove the files of a node that has ended"
     RELINK = "lead edges to where a node went, or take them away with it"
+    KEEP = "put the current version back into the history, where it is missing or damaged"
     ADOPT = "adopt an edit made by hand as a new version"
     REHOME = "adopt a folder that was copied or renamed by hand as a node of its own"
 
@@ -49,7 +50,12 @@ def _without_meta(seen: Observed) -> Action:
         return Action.COMPLETE if seen.begun or seen.at_rest else Action.NOTHING
     if CONTENT in seen.damaged:
         return Action.BREAK
-    return Action.DISCARD if seen.unfinished or any(seen.parts.values()) else Action.NOTHING
+    if seen.unfinished or any(seen.parts.values()):
+        # What was told once, or has a past, was a node: somebody took its meta away, and its text.
+        had_a_past = seen.told_once or any(one.meta.version > 1 and not one.meta.other_uri for one in seen.unfinished)
+        return Action.BREAK if had_a_past else Action.DISCARD
+    # Somebody points at what was never written.
+    return Action.RELINK if seen.pointed_at and seen.at_rest else Action.NOTHING
 
 
 def _misplaced(seen: Observed) -> Action:
@@ -74,6 +80,8 @@ def _active(seen: Observed) -> Action:
         return _about_parts(seen)
     if seen.unfinished:
         return Action.DISCARD
+    if seen.kept is None and seen.meta is not None and seen.meta.parts:
+        return Action.KEEP
     return Action.NOTHING if seen.told else Action.TELL
 
 
@@ -101,6 +109,8 @@ def _ended(seen: Observed) -> Action:
     if seen.meta.status is NodeStatus.ARCHIVED:
         if seen.kept is not None and (seen.damaged or seen.differs):
             return Action.RESTORE
+    elif seen.rewritten:
+        return Action.ADOPT if seen.at_rest else Action.NOTHING
     elif seen.damaged or any(text is not None for text in seen.parts.values()):
         return Action.CLEAR
     if seen.meta.purge and seen.has_history:
@@ -111,7 +121,7 @@ def _ended(seen: Observed) -> Action:
 _OF_STATUS = {
     NodeStatus.PENDING: _pending,
     NodeStatus.ACTIVE: _active,
-    NodeStatus.BROKEN: lambda seen: Action.REPORT,
+    NodeStatus.BROKEN: lambda seen: Action.REPORT if seen.told else Action.TELL,
     NodeStatus.ARCHIVED: _ended,
     NodeStatus.DELETED: _ended,
     NodeStatus.MOVED: _ended,

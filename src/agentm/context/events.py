@@ -16,6 +16,7 @@ from agentm.context.node import (
     OUTBOX,
     OVERVIEW,
     RELATIONS,
+    Meta,
     RelationEdge,
     Version,
     dump_relations,
@@ -56,12 +57,16 @@ class OutboxEvent:
     rest: dict[str, Any] = field(default_factory=dict)
 
 
-def event_id(uri: str, version: int, event_type: str) -> str:
-    return str(uuid.uuid5(_NAMESPACE, f"{uri}\n{version}\n{event_type}"))
+def event_id(meta: Meta, event_type: str) -> str:
+    """The same for the same write, however often it is told; another for another write, should numbers come again."""
+    return str(uuid.uuid5(_NAMESPACE, f"{meta.uri}\n{meta.version}\n{meta.write_id}\n{event_type}"))
 
 
 def upsert_context(version: Version) -> OutboxEvent:
-    """The index is to hold this version: its abstract, overview and content as levels 0, 1 and 2."""
+    """The index is to hold this version: its abstract, overview and content as levels 0, 1 and 2, and all its edges.
+
+    So that one event is enough to know a version, whatever became of those before it.
+    """
     meta = version.meta
     records = [
         {
@@ -74,7 +79,8 @@ def upsert_context(version: Version) -> OutboxEvent:
         }
         for level, part in enumerate((ABSTRACT, OVERVIEW, CONTENT))
     ]
-    return _event(UPSERT_CONTEXT, version, {"records": records})
+    edges = [asdict(edge) for edge in load_relations(version.parts[RELATIONS])]
+    return _event(UPSERT_CONTEXT, version, {"records": records, "edges": edges})
 
 
 def upserts(version: Version, known_edges: str | None) -> tuple[OutboxEvent, ...]:
@@ -103,7 +109,7 @@ def upsert_relation(version: Version, edges: tuple[RelationEdge, ...]) -> Outbox
 def _event(event_type: str, version: Version, payload: dict[str, Any]) -> OutboxEvent:
     meta = version.meta
     return OutboxEvent(
-        event_id=event_id(meta.uri, meta.version, event_type),
+        event_id=event_id(meta, event_type),
         event_type=event_type,
         uri=meta.uri,
         payload=payload,
@@ -133,5 +139,5 @@ def load_event(text: str) -> OutboxEvent:
         if not isinstance(event.version, int) or not isinstance(event.payload, dict):
             raise TypeError("its version or its payload is of the wrong kind")
         return event
-    except (ValueError, TypeError, AttributeError) as cause:
+    except (ValueError, TypeError, AttributeError, RecursionError) as cause:
         raise InvalidNodeError(f"an event cannot be understood ({cause}); agentm outbox drop takes it out.") from cause

@@ -7,12 +7,11 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
 
 from agentm.context.node import CONTENT, HISTORY, ContextNode, Meta, Version, load_version
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
-from agentm.errors import InvalidNodeError, NodeConflictError, NodeNotFoundError, NotTextError
+from agentm.errors import ConfigError, InvalidNodeError, NodeConflictError, NodeNotFoundError, NotTextError
 from agentm.seam import Locator, Remove, StorageBackend, require
 
 _NAME = re.compile(r"[0-9]{8,}-[0-9a-f]+\.json")
@@ -24,6 +23,12 @@ class Retention:
 
     versions: int
     days: float | None = None
+
+    def check(self) -> None:
+        if not isinstance(self.versions, int) or self.versions < 1:
+            raise ConfigError(f"keep_versions is {self.versions!r}; give a whole number from 1 on.")
+        if self.days is not None and (not isinstance(self.days, int | float) or self.days < 0):
+            raise ConfigError(f"keep_days is {self.days!r}; give a number of days, or None for ever.")
 
 
 def places(backend: StorageBackend, node: Locator) -> list[Locator]:
@@ -104,24 +109,43 @@ def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retenti
         surplus += old[:too_many]
         if retention.days is not None:
             limit = datetime.now(UTC) - timedelta(days=retention.days)
-            surplus += takewhile(lambda place: _older(backend, place, limit), old[too_many:])
+            surplus += _older(backend, old[too_many:], limit)
         for place in surplus:
             require(backend, Remove).remove(place)
 
 
-def _older(backend: StorageBackend, place: Locator, limit: datetime) -> bool:
-    version = load(backend, place)
-    return version is not None and datetime.fromisoformat(version.meta.updated_at) < limit
+def _older(backend: StorageBackend, oldest_first: list[Locator], limit: datetime) -> list[Locator]:
+    found = []
+    for place in oldest_first:
+        version = load(backend, place)
+        if version is None:
+            continue  # damaged: evidence, and no sign of how old those behind it are
+        if _when(version) >= limit:
+            break
+        found.append(place)
+    return found
 
 
-def expect(current: Version | None, wanted: int | None, text: str) -> None:
+def _when(version: Version) -> datetime:
+    try:
+        written = datetime.fromisoformat(version.meta.updated_at)
+    except (ValueError, TypeError):
+        return datetime.now(UTC)
+    return written if written.tzinfo else written.replace(tzinfo=UTC)
+
+
+def expect(address: ContextUri, current: Version | None, wanted: int | None, text: str) -> None:
     """NodeConflictError unless a node has the version that its writer takes it to have."""
+    if wanted is None:
+        return
+    if not isinstance(wanted, int) or isinstance(wanted, bool):
+        raise InvalidNodeError(f"{wanted!r} is no version of {address}; a version is a number, and 0 is none at all.")
     version = current.meta.version if current else 0
-    if wanted is None or wanted == version:
+    if wanted == version:
         return
     theirs = current.parts.get(CONTENT, "") if current else ""
     raise NodeConflictError(
-        f"the memory is at version {version}, not {wanted}; read it again, put your change on top, and write that.",
+        f"{address} is at version {version}, not {wanted}; read it again, put your change on top, and write that.",
         version=version,
         diff=unified_diff(theirs, text, f"version {version}", "yours"),
         expected=str(wanted),

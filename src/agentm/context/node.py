@@ -31,6 +31,8 @@ META = ".meta.json"
 HISTORY = ".history"
 OUTBOX = ".outbox"
 DLQ = "dlq"
+DAMAGED = ".damaged"
+"""In the name of a file that was put aside."""
 
 PARTS = (CONTENT, RELATIONS, ABSTRACT, OVERVIEW)
 LONGEST_ABSTRACT = 100
@@ -139,7 +141,7 @@ def load_meta(text: str) -> Meta:
     """Meta from its file; InvalidNodeError if it is not what a meta is."""
     try:
         return _meta(json.loads(text))
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise _no_meta(cause) from cause
 
 
@@ -171,7 +173,7 @@ def dump_relations(edges: tuple[RelationEdge, ...]) -> str:
 def load_relations(text: str) -> tuple[RelationEdge, ...]:
     try:
         return tuple(RelationEdge(**edge) for edge in json.loads(text))
-    except (ValueError, TypeError) as cause:
+    except (ValueError, TypeError, RecursionError) as cause:
         raise InvalidNodeError(f"{RELATIONS} cannot be understood ({cause}); it is a list of edges.") from cause
 
 
@@ -213,7 +215,7 @@ def load_version(text: str) -> Version:
     try:
         found = json.loads(text)
         return Version(_meta(found["meta"]), {str(k): str(v) for k, v in found["parts"].items()})
-    except (ValueError, TypeError, KeyError, AttributeError) as cause:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise InvalidNodeError(f"a version in {HISTORY} cannot be understood ({cause}); it is skipped.") from cause
 
 
@@ -248,6 +250,13 @@ def _size(text: str, what: str) -> int:
         raise InvalidNodeError(f"character {cause.start} of the {what} has no UTF-8 form; remove it.") from cause
 
 
+def check_line(text: str, what: str) -> None:
+    """Refuse what is no text, or more than a line of it."""
+    _size(text, what)
+    if "\n" in text:
+        raise InvalidNodeError(f"the {what} goes over several lines; keep it to one.")
+
+
 def check_content(text: str) -> None:
     """Refuse what is no text, or too much of it, before anything is made of it."""
     size = _size(text, "content")
@@ -265,6 +274,8 @@ def _check_tiers(node: ContextNode, abstract: str, overview: str) -> None:
         raise InvalidNodeError(
             f"the abstract has {len(abstract)} characters; keep it to one line of at most {LONGEST_ABSTRACT}."
         )
+    if isinstance(node.tags, str):
+        raise InvalidNodeError(f"the tags are one text, {node.tags!r}; give a tuple of words.")
     for tag in node.tags:
         if not isinstance(tag, str) or not tag.strip():
             raise InvalidNodeError(f"{tag!r} is no tag; a tag is a word.")

@@ -9,6 +9,7 @@ from agentm.context import history
 from agentm.context.events import NO_EDGES, UPSERT_CONTEXT, UPSERT_RELATION, event_id
 from agentm.context.node import (
     CONTENT,
+    DAMAGED,
     HISTORY,
     META,
     OUTBOX,
@@ -21,14 +22,11 @@ from agentm.context.node import (
     load_meta,
 )
 from agentm.context.outbox import applied_version, events_of
-from agentm.context.reader import has_arrived, kept_version, read_meta, read_text
-from agentm.context.relations import backlinks
+from agentm.context.reader import Part, has_arrived, kept_version, read_part, read_text
+from agentm.context.relations import BACKLINKS, backlinks
 from agentm.context.uri import ContextUri
-from agentm.errors import InvalidNodeError, NodeBrokenError, NotTextError
+from agentm.errors import InvalidNodeError, NotTextError
 from agentm.seam import Locator, StorageBackend
-
-DAMAGED = ".damaged"
-"""Behind the name of a file that was put aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +36,8 @@ class Observed:
     address: ContextUri
     meta: Meta | None
     meta_damaged: bool
-    parts: dict[str, str | None]
-    """Text of each part, None where it is absent."""
+    files: dict[str, Part]
+    """The parts and the meta, with the tokens of what was seen: nothing else may be replaced on the strength of it."""
     damaged: tuple[str, ...]
     """Parts that are no text."""
     unfinished: tuple[Version, ...]
@@ -48,6 +46,8 @@ class Observed:
     """The committed version, from the history."""
     told: bool
     """Whether the index knows the committed version, or an event is there to tell it."""
+    told_once: bool = False
+    """Whether the index was ever told something of it."""
     source_moved_here: bool = False
     pointed_at: bool = False
     """Whether other nodes may still have edges to it."""
@@ -56,6 +56,11 @@ class Observed:
     has_history: bool = False
     at_rest: bool = True
     """Whether the parts were last touched long enough ago for an editor to be done with them."""
+
+    @property
+    def parts(self) -> dict[str, str | None]:
+        """Text of each part, None where it is absent, or no text."""
+        return {name: self.files[name].text for name in PARTS}
 
     @property
     def complete(self) -> bool:
@@ -67,6 +72,12 @@ class Observed:
         if self.meta is None or not self.meta.parts:
             return False
         return any(text is None or digest(text) != self.meta.parts.get(name) for name, text in self.parts.items())
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether there is a text that the meta was not written for: an editor saved what it still had open."""
+        text = self.parts[CONTENT]
+        return text is not None and self.meta is not None and digest(text) != self.meta.parts.get(CONTENT, digest(text))
 
     @property
     def misplaced(self) -> bool:
@@ -111,7 +122,7 @@ def _is_settled(backend: StorageBackend, node: Locator, meta: Meta) -> bool:
 
 
 def _is_told(backend: StorageBackend, node: Locator, meta: Meta) -> bool:
-    waiting = f"{event_id(meta.uri, meta.version, UPSERT_CONTEXT)}.json"
+    waiting = f"{event_id(meta, UPSERT_CONTEXT)}.json"
     if any(place.name == waiting for place in backend.list(node.child(OUTBOX))):
         return True
     return applied_version(backend, node) >= meta.version
@@ -120,43 +131,59 @@ def _is_told(backend: StorageBackend, node: Locator, meta: Meta) -> bool:
 def observe(backend: StorageBackend, address: ContextUri, quiet: float = 0.0) -> Observed:
     """Look at everything a node directory holds; its parts are at rest after ``quiet`` seconds without a change."""
     node = address.locator
-    meta, meta_damaged = None, False
-    try:
-        meta = read_meta(backend, node)
-        # Put aside, and then the repair died before it could say so.
-        meta_damaged = meta is None and backend.exists(node.child(f"{META}{DAMAGED}"))
-    except NodeBrokenError:
-        meta_damaged = True
-    parts, damaged = _parts(backend, node)
+    files, damaged = _files(backend, node)
+    meta, meta_damaged = _meta(backend, node, files[META], META in damaged)
     places = history.places(backend, node)
     told = meta is not None and _knows(backend, address, meta)
     return Observed(
         address=address,
         meta=meta,
         meta_damaged=meta_damaged,
-        parts=parts,
-        damaged=damaged,
+        files=files,
+        damaged=tuple(name for name in damaged if name != META),
         unfinished=_unfinished(backend, places, meta),
         kept=None if meta is None else kept_version(backend, node, meta),
         told=told,
+        told_once=bool(backend.list(node.child(OUTBOX))),
         edges_before=None if told else _edges_before(backend, places, meta),
         source_moved_here=meta is not None and has_arrived(backend, meta),
         pointed_at=bool(backlinks(backend, address)),
         has_history=bool(places),
-        at_rest=quiet <= 0.0 or not any(_touched_within(backend, node.child(name), quiet) for name in PARTS),
+        at_rest=is_at_rest(backend, node, quiet),
     )
 
 
-def _parts(backend: StorageBackend, node: Locator) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    parts: dict[str, str | None] = {}
+def _files(backend: StorageBackend, node: Locator) -> tuple[dict[str, Part], tuple[str, ...]]:
+    files: dict[str, Part] = {}
     damaged = []
-    for name in PARTS:
+    for name in (*PARTS, META):
         try:
-            parts[name] = read_text(backend, node.child(name))
+            files[name] = read_part(backend, node.child(name))
         except NotTextError:
-            parts[name] = None
+            files[name] = Part(None, None)
             damaged.append(name)
-    return parts, tuple(damaged)
+        except IsADirectoryError:
+            files[name] = Part(None, None)
+    return files, tuple(damaged)
+
+
+def _meta(backend: StorageBackend, node: Locator, part: Part, damaged: bool) -> tuple[Meta | None, bool]:
+    """The meta, and whether there is one that cannot be understood."""
+    if damaged:
+        return None, True
+    if part.text is None:
+        # Put aside, and then the repair died before it could say so.
+        return None, backend.exists(node.child(f"{META}{DAMAGED}"))
+    try:
+        return load_meta(part.text), False
+    except InvalidNodeError:
+        return None, True
+
+
+def is_at_rest(backend: StorageBackend, node: Locator, quiet: float) -> bool:
+    """Whether nobody has touched a part of a node, or the list of what points at it, for so many seconds."""
+    names = (*PARTS, BACKLINKS)
+    return quiet <= 0.0 or not any(_touched_within(backend, node.child(name), quiet) for name in names)
 
 
 def _touched_within(backend: StorageBackend, place: Locator, seconds: float) -> bool:

@@ -8,6 +8,7 @@ handler that has seen it does nothing. What cannot be told after several attempt
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
@@ -30,8 +31,10 @@ from agentm.context.node import DLQ, OUTBOX
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.context.walk import nodes
-from agentm.errors import ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
+from agentm.errors import AgentmError, ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
 from agentm.seam import CompareAndSwap, Locator, Remove, Rename, StorageBackend, require, update
+
+log = logging.getLogger(__name__)
 
 CLAIM_SECONDS = 60.0
 FIRST_PAUSE = 1.0
@@ -40,7 +43,13 @@ LONGEST_PAUSE = 300.0
 
 class OutboxHandler(Protocol):
     def apply(self, event: OutboxEvent) -> None:
-        """Make the index know. Doing it twice with the same ``event_id`` MUST have the effect of once."""
+        """Make the index know.
+
+        - the same ``event_id`` may come twice, and MUST have the effect of once
+        - of a URI, what is not newer than what the index holds (``version``) MUST have no effect: a worker that slept
+          may come late
+        - an UPSERT_CONTEXT holds all there is to know of its version, the edges too
+        """
 
 
 @dataclass(slots=True)
@@ -84,26 +93,36 @@ class OutboxWorker:
     def run_once(self) -> Tally:
         """Take every event that is due, once."""
         tally = Tally()
-        for found in events(self._backend, self._account):
-            if not found.dead:
-                self._take(found, tally)
+        for address in nodes(self._backend, self._account):
+            try:
+                self._work_off(address, tally)
+            except (AgentmError, OSError) as error:  # what is wrong with one node holds up no other
+                log.warning("the events of %s could not be worked off: %s", address, error)
+                tally.failed += 1
         return tally
 
-    def _take(self, found: Found, tally: Tally) -> None:
+    def _work_off(self, address: ContextUri, tally: Tally) -> None:
+        for found in events_of(self._backend, address):
+            # While somebody tells one of them, those behind it wait: told out of order, the older would win.
+            if not found.dead and not self._take(found, tally):
+                return
+
+    def _take(self, found: Found, tally: Tally) -> bool:
+        """False if somebody else is telling this one."""
         if found.damaged:
-            _bury_damaged(self._backend, found)
+            _bury(self._backend, found.node, found.event.event_id)
             tally.dead += 1
-            return
+            return True
         if found.event.status == "FAILED":
-            _bury(self._backend, found.node, found.event)
-            return
+            _bury(self._backend, found.node, found.event.event_id)
+            return True
         if found.event.version < applied_version(self._backend, found.node):
             _remove(self._backend, event_place(found.node, found.event.event_id))  # a newer one has overtaken it
-            return
+            return True
         claimed = self._claim(found)
         if claimed is None:
             tally.waiting += 1
-            return
+            return not self._is_being_told(found)
         event, token = claimed
         try:
             self._handler.apply(event)
@@ -114,6 +133,7 @@ class OutboxWorker:
                 mark_applied(self._backend, found.node, event.version)
             _remove(self._backend, event_place(found.node, event.event_id))
             tally.applied += 1
+        return True
 
     def _claim(self, found: Found) -> tuple[OutboxEvent, str] | None:
         store = require(self._backend, CompareAndSwap)
@@ -129,6 +149,11 @@ class OutboxWorker:
             return event, store.write_versioned(place, dump_event(event), if_version=current.version)
         except (FileNotFoundError, ConcurrentModificationError):
             return None
+
+    def _is_being_told(self, found: Found) -> bool:
+        text = read_text(self._backend, event_place(found.node, found.event.event_id))
+        until = load_event(text).claimed_until if text is not None else None
+        return until is not None and until > self._clock()
 
     def _fail(self, node: Locator, event: OutboxEvent, token: str, error: Exception, tally: Tally) -> None:
         tally.failed += 1
@@ -149,7 +174,7 @@ class OutboxWorker:
             store = require(self._backend, CompareAndSwap)
             store.write_versioned(event_place(node, event.event_id), dump_event(event), if_version=token)
             if event.status == "FAILED":
-                _bury(self._backend, node, event)
+                _bury(self._backend, node, event.event_id)
                 tally.dead += 1
 
 
@@ -224,11 +249,14 @@ def retry(backend: StorageBackend, address: ContextUri, identity: str) -> None:
 
 
 def drop(backend: StorageBackend, address: ContextUri, identity: str) -> None:
-    """Take an event out for good."""
+    """Take an event out for good: the version it speaks of counts as told."""
     places = [event_place(address.locator, identity), dead_place(address.locator, identity)]
     present = [place for place in places if backend.exists(place)]
     if not present:
         raise _unknown(identity)
+    for found in events_of(backend, address):
+        if found.event.event_id == identity and found.event.event_type != UPSERT_RELATION and not found.damaged:
+            mark_applied(backend, address.locator, found.event.version)
     for place in present:
         _remove(backend, place)
 
@@ -237,19 +265,15 @@ def _unknown(identity: str) -> NodeNotFoundError:
     return NodeNotFoundError(f"there is no event {identity}; agentm outbox list shows those there are.")
 
 
-def _bury(backend: StorageBackend, node: Locator, event: OutboxEvent) -> None:
-    """Put an event aside that has failed too often."""
-    backend.write(dead_place(node, event.event_id), dump_event(event))
-    _remove(backend, event_place(node, event.event_id))
-
-
-def _bury_damaged(backend: StorageBackend, found: Found) -> None:
-    """Out of the way, so that the repair sees that something was not told, and kept for somebody to look at."""
-    identity = found.event.event_id
+def _bury(backend: StorageBackend, node: Locator, identity: str) -> None:
+    """Put an event aside, as it is: one that a purge took away meanwhile does not come back."""
+    living, dead = event_place(node, identity), dead_place(node, identity)
     with suppress(FileNotFoundError):
-        require(backend, Rename).rename(
-            event_place(found.node, identity), dead_place(found.node, identity), overwrite=True
-        )
+        if backend.capabilities.rename:
+            require(backend, Rename).rename(living, dead, overwrite=True)
+        else:
+            backend.write(dead, backend.read(living))
+            _remove(backend, living)
 
 
 def _remove(backend: StorageBackend, place: Locator) -> None:

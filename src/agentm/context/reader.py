@@ -90,7 +90,7 @@ def read_version(backend: StorageBackend, node: Locator) -> Version | None:
     meta = read_meta(backend, node)
     for _ in range(_ATTEMPTS):
         if meta is None or not is_visible(backend, meta):
-            return None
+            return None if _still(backend, node, meta) else read_version(backend, node)
         found = _parts_of(backend, node, meta) or kept_version(backend, node, meta)
         if found is not None:
             return found
@@ -99,6 +99,11 @@ def read_version(backend: StorageBackend, node: Locator) -> Version | None:
         if meta == before:
             break
     raise broken(node, "its files do not belong together, and its history does not hold the version they were")
+
+
+def _still(backend: StorageBackend, node: Locator, meta: Meta | None) -> bool:
+    """Whether the meta is what it was. Only one that waits for a move can have come to be shown by another's change."""
+    return meta is None or meta.status is not NodeStatus.PENDING or read_meta(backend, node) == meta
 
 
 def _parts_of(backend: StorageBackend, node: Locator, meta: Meta) -> Version | None:
@@ -152,7 +157,11 @@ def is_shown(backend: StorageBackend, address: ContextUri) -> bool:
         meta = read_meta(backend, address.locator)
     except NodeBrokenError:
         return False
-    return meta is not None and meta.uri == str(address) and is_visible(backend, meta)
+    if meta is None or meta.uri != str(address):
+        return False
+    return is_visible(backend, meta) or (
+        not _still(backend, address.locator, meta) and is_visible(backend, read_meta(backend, address.locator))
+    )
 
 
 def broken(node: Locator, why: str) -> NodeBrokenError:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentm.context.node import ContextNode, NodeStatus, RelationEdge, load_relations
+from agentm.context.node import ContextNode, NodeStatus, RelationEdge, check_line, load_relations
 from agentm.context.reader import is_shown, read_meta, read_part, read_text
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, parse_uri
@@ -50,6 +50,8 @@ def checked(edges: tuple[RelationEdge, ...], uri: ContextUri) -> tuple[RelationE
         weighed = isinstance(edge.weight, int | float) and 0.0 <= edge.weight <= 1.0
         if not edge.relation_type or not isinstance(edge.relation_type, str) or not weighed:
             raise InvalidNodeError(f"the edge to {edge.to_uri} needs a type and a weight from 0 to 1.")
+        check_line(edge.relation_type, "type of an edge")
+        check_line(edge.reason, "reason of an edge")
         edge = replace(edge, to_uri=str(target))
         named[edge.name] = edge
     return tuple(named.values())
@@ -146,6 +148,8 @@ def _change_edges(
 def edges_of(fs: ContextFS, uri: str, ctx: RequestContext, direction: str) -> list[RelationEdge]:
     address = parse_uri(uri)
     check(ctx, address)
+    if direction not in ("out", "in", "both"):
+        raise InvalidNodeError(f"there is no direction {direction!r}; it is 'out', 'in' or 'both'.")
     node = fs.current(address).node()
     found = list(node.relations) if direction in ("out", "both") else []
     if direction in ("in", "both"):
@@ -198,11 +202,14 @@ def forget(fs: ContextFS, address: ContextUri, ctx: RequestContext) -> None:
 
 def _redirect(fs: ContextFS, origin: str, old: ContextUri, new: ContextUri | None, ctx: RequestContext) -> None:
     def change(node: ContextNode) -> ContextNode:
+        if is_shown(fs.backend, old):
+            return node  # it is there again, and so these edges lead somewhere
         edges = [replace(edge, to_uri=str(new)) if edge.to_uri == str(old) and new else edge for edge in node.relations]
         return replace(node, relations=tuple(edge for edge in edges if edge.to_uri != str(old)))
 
     def settled() -> None:
-        _drop_backlink(fs.backend, old, origin)
+        if not is_shown(fs.backend, old):
+            _drop_backlink(fs.backend, old, origin)
 
     with suppress(NodeBrokenError, NotTextError):  # damaged: still in the list, and so left to the repair
         fs.change(parse_uri(origin), replace(ctx, actor="process:agentm"), change, settled)

@@ -11,15 +11,19 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from agentm.context import relations
+from agentm.context.contextfs import ContextFS
 from agentm.context.decision import Action, decide
+from agentm.context.holding import QUIET_SECONDS
 from agentm.context.mending import ACTOR, mend
+from agentm.context.node import DAMAGED, NodeStatus
 from agentm.context.observed import is_healthy, observe
-from agentm.context.uri import ContextUri
+from agentm.context.summarise import DEFAULT, Summariser
+from agentm.context.tenancy import RequestContext
+from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
 from agentm.errors import AgentmError
 from agentm.seam import StorageBackend
-
-QUIET_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class Finding:
     action: Action
     alert: bool = False
     why: str = ""
-    """Set when it could not be done."""
+    """What a person should know about it, as why it could not be done."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ def repair(
     dry_run: bool = False,
     actor: str = ACTOR,
     quiet: float = QUIET_SECONDS,
+    summariser: Summariser = DEFAULT,
     progress: Callable[[RepairReport], None] | None = None,
 ) -> RepairReport:
     """Go through every node and put right what is wrong; with ``dry_run`` only say what would be done.
@@ -64,7 +69,7 @@ def repair(
     report = RepairReport()
     for address in nodes(backend, account):
         report.scanned += 1
-        for finding in _mend_safely(backend, address, dry_run, actor, quiet):
+        for finding in _mend_safely(backend, address, dry_run, actor, quiet, summariser):
             report.findings.append(finding)
             if finding.alert and not dry_run:
                 log.warning("%s: %s; look at its files. %s", address, finding.action, finding.why)
@@ -74,18 +79,45 @@ def repair(
 
 
 def _mend_safely(
-    backend: StorageBackend, address: ContextUri, dry_run: bool, actor: str, quiet: float
+    backend: StorageBackend, address: ContextUri, dry_run: bool, actor: str, quiet: float, summariser: Summariser
 ) -> Iterator[Finding]:
     """What is done about one node. One that cannot be mended does not keep the others from it."""
     action = Action.NOTHING
     try:
         if is_healthy(backend, address):
             return
-        action = decide(observe(backend, address, quiet))
+        seen = observe(backend, address, quiet)
+        action = decide(seen)
         if action is Action.NOTHING:
             return
         only_said = dry_run or action is Action.REPORT
-        for done in [action] if only_said else mend(backend, address, actor=actor, quiet=quiet):
-            yield Finding(str(address), done, alert=done in (Action.BREAK, Action.REPORT))
+        for done in [action] if only_said else _mend(backend, address, actor, quiet, summariser):
+            aside = ", ".join(f"{name}{DAMAGED}" for name in seen.damaged) if done is Action.RESTORE else ""
+            why = f"what was no UTF-8 text is kept as {aside}" if aside else ""
+            yield Finding(str(address), done, alert=bool(why) or done in (Action.BREAK, Action.REPORT), why=why)
     except (AgentmError, OSError) as error:
         yield Finding(str(address), action, alert=True, why=str(error))
+
+
+def _mend(
+    backend: StorageBackend, address: ContextUri, actor: str, quiet: float, summariser: Summariser
+) -> list[Action]:
+    meta = observe(backend, address, quiet).meta
+    done = mend(backend, address, actor=actor, quiet=quiet, summariser=summariser)
+    concerned = [address]
+    if meta is not None and Action.REHOME in done:
+        concerned.append(parse_uri(meta.uri))
+    return done + [Action.RELINK for one in concerned if _relink(backend, one, actor, quiet)]
+
+
+def _relink(backend: StorageBackend, address: ContextUri, actor: str, quiet: float) -> bool:
+    """Changes other nodes, each under its own lock: nobody may hold one and ask for another."""
+    seen = observe(backend, address, quiet)
+    if decide(seen) is not Action.RELINK:
+        return False
+    fs, ctx = ContextFS(backend), RequestContext(address.account, actor=actor)
+    if seen.meta is not None and seen.meta.status is NodeStatus.MOVED and seen.meta.other_uri:
+        relations.follow_move(fs, address, parse_uri(seen.meta.other_uri), ctx)
+    else:
+        relations.forget(fs, address, ctx)
+    return True

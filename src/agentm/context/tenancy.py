@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from agentm.context.uri import ContextUri, Folder
-from agentm.errors import AccessDeniedError
+from agentm.errors import AccessDeniedError, InvalidNodeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,11 @@ class RequestContext:
     visible: tuple[str, ...] = ()
     actor: str | None = None
     sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("visible", "sources"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidNodeError(f"{name} of a request context is one text; give a tuple of them.")
 
     @property
     def spaces(self) -> frozenset[str]:

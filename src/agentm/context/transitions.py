@@ -21,6 +21,7 @@ from agentm.context.events import (
     upserts,
 )
 from agentm.context.node import (
+    DAMAGED,
     DLQ,
     HISTORY,
     OUTBOX,
@@ -33,17 +34,17 @@ from agentm.context.node import (
     dump_relations,
     load_relations,
 )
-from agentm.context.reader import read_meta, standing_files
+from agentm.context.reader import Part, Standing, standing_files
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, publish
-from agentm.errors import InvalidNodeError
-from agentm.seam import Held, Locator, Remove, StorageBackend, require
+from agentm.errors import AgentmError, InvalidNodeError
+from agentm.seam import ABSENT, Held, Locator, Remove, StorageBackend, require
 
 
 def end(
     backend: StorageBackend,
     current: Version,
-    address: ContextUri,
+    standing: Standing,
     status: NodeStatus,
     stamp: dict[str, Any],
     held: Held,
@@ -58,33 +59,36 @@ def end(
     if purge:
         changes |= {"purge": True, "parts": {}, "tags": ()}
     version = Version(replace(current.meta, **changes), current.parts)
-    standing = standing_files(backend, address.locator)
-    draft = Draft(address.locator, version, (delete_context(version),), standing, kept=purge)
+    node = parse_uri(version.meta.uri).locator
+    doomed = doomed_files(backend, node, standing.files, purge=purge) if status is NodeStatus.DELETED else []
+    draft = Draft(node, version, (delete_context(version),), standing.files, kept=purge)
     publish(backend, [draft], held)
-    if status is NodeStatus.DELETED:
-        clear(backend, address.locator, purge=purge)
+    clear(backend, doomed, held)
     return draft
 
 
 def move(
     backend: StorageBackend,
     current: Version,
+    standing: dict[ContextUri, Standing],
     source: ContextUri,
     target: ContextUri,
     stamp: dict[str, Any],
     held: Held,
 ) -> Draft:
     """Lay out the target, unseen; then let the source say that it has gone there: that is the commit; then the rest."""
-    draft = _lay_out(backend, current, source, target, stamp, held)
+    draft = _lay_out(backend, current, source, standing[target], target, stamp, held)
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
-    standing = standing_files(backend, source.locator)
-    publish(backend, [Draft(source.locator, leaving, (move_context(leaving, str(target)),), standing)], held)
+    doomed = doomed_files(backend, source.locator, standing[source].files, purge=True)
+    doomed.insert(0, (source.locator.child(HISTORY, leaving.meta.history_name), None))
+    event = move_context(leaving, str(target))
+    publish(backend, [Draft(source.locator, leaving, (event,), standing[source].files)], held)
     # From here on the move has happened: what cannot be tidied up now is left to the repair.
     draft.told = False
-    with suppress(OSError):
+    with suppress(AgentmError, OSError):
         draft.told = finish_move(backend, draft.version, held)
-        clear(backend, source.locator, purge=True)
+        clear(backend, doomed, held)
     return draft
 
 
@@ -92,11 +96,11 @@ def _lay_out(
     backend: StorageBackend,
     current: Version,
     source: ContextUri,
+    there: Standing,
     target: ContextUri,
     stamp: dict[str, Any],
     held: Held,
 ) -> Draft:
-    old = read_meta(backend, target.locator)
     edges = load_relations(current.parts[RELATIONS])
     parts = {
         **current.parts,
@@ -109,12 +113,12 @@ def _lay_out(
         category=target.category,
         owner_space=target.owner_space,
         status=NodeStatus.PENDING,
-        version=max(current.meta.version, old.version if old else 0) + 1,
+        version=max(current.meta.version, there.meta.version if there.meta else 0) + 1,
         other_uri=str(source),
         parts={name: digest(text) for name, text in parts.items()},
         **stamp,
     )
-    draft = Draft(target.locator, Version(meta, parts), (), standing_files(backend, target.locator))
+    draft = Draft(target.locator, Version(meta, parts), (), there.files)
     publish(backend, [draft], held)
     # Only now: whatever lies in the history of a node that waits for a move can be told from what was there before.
     for place in history.places(backend, source.locator):
@@ -136,15 +140,33 @@ def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
     return draft.told
 
 
-def clear(backend: StorageBackend, node: Locator, *, purge: bool) -> None:
-    """Remove the parts of a node that has ended, and with ``purge`` its history; a crash leaves it to the repair."""
-    if not backend.capabilities.remove:
-        return
+Doomed = list[tuple[Locator, str | None]]
+"""Files that are to go, the parts only as they were seen."""
+
+
+def doomed_files(backend: StorageBackend, node: Locator, files: dict[str, Part], *, purge: bool) -> Doomed:
+    """The parts of a node that ends, and with ``purge`` its history and whatever else holds its text.
+
+    To be listed before the end is committed: what somebody writes afterwards is not among them.
+    """
+    doomed: Doomed = []
+    if purge:
+        aside = [place for place in backend.list(node) if DAMAGED in place.name]
+        gone = [*_events_with_text(backend, node), *aside, *history.places(backend, node)]
+        doomed += [(place, None) for place in gone]
     # History and parts last: as long as something of them is there, the repair knows that it is not done.
-    gone = [*_events_with_text(backend, node), *history.places(backend, node)] if purge else []
-    for place in gone + [node.child(name) for name in PARTS]:
-        with suppress(OSError):
-            require(backend, Remove).remove(place)
+    return doomed + [(node.child(name), files[name].token) for name in PARTS if name in files]
+
+
+def clear(backend: StorageBackend, doomed: Doomed, held: Held) -> None:
+    """Remove files of a node that has ended; what is left after an error or a crash is left to the repair."""
+    for place, token in doomed:
+        if not held.ours():
+            return
+        if token == ABSENT:
+            continue
+        with suppress(AgentmError, OSError):
+            require(backend, Remove).remove(place, if_version=token)
 
 
 def _events_with_text(backend: StorageBackend, node: Locator) -> list[Locator]:

@@ -14,7 +14,7 @@ before ④ takes everything back; a crash leaves it to the repair.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from agentm.context.events import OutboxEvent, dump_event, event_place
@@ -32,7 +32,7 @@ from agentm.context.node import (
     dump_version,
 )
 from agentm.context.reader import Part, read_part
-from agentm.errors import LockLostError
+from agentm.errors import AgentmError, LockLostError
 from agentm.seam import ABSENT, CompareAndSwap, Held, Locator, Lock, Remove, StorageBackend, WriteMany, require
 
 ORDER: tuple[tuple[str, ...], ...] = (
@@ -62,13 +62,16 @@ def part_of(progress: Progress | None, start: int, size: int, total: int) -> Pro
 
 @contextmanager
 def locked(backend: StorageBackend, *nodes: Locator) -> Iterator[Held]:
-    """Hold nodes while they are changed, each in all its spellings. A store without locks has one writer."""
-    if backend.capabilities.lock:
+    """Hold nodes while they are changed, each in all its spellings.
+
+    A store without locks that declares no other writers has one; any other without them is refused.
+    """
+    able = backend.capabilities
+    if able.lock or able.concurrent_writers or able.sync:
         with require(backend, Lock).lock(*(Locator(folded(node.key)) for node in nodes)) as held:
             yield held
     else:
-        with nullcontext():
-            yield _AlwaysOurs()
+        yield _AlwaysOurs()
 
 
 @dataclass(slots=True)
@@ -148,7 +151,7 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
             if not draft.committed and held.ours() and not draft.may_have_landed(backend):
                 draft.take_back(backend)
         # Once committed the version stands; that the index has not been told is for the repair to mend.
-        if not all(draft.committed for draft in drafts) or not isinstance(error, OSError):
+        if not all(draft.committed for draft in drafts) or not isinstance(error, OSError | AgentmError):
             raise
 
 
