@@ -190,7 +190,7 @@ class LockingFileStore(FileStore):
         finally:
             os.close(fd)
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for locator, content in texts:
             self.write(locator, content)
 
@@ -481,7 +481,7 @@ class SwapsInPlace(AbleFileStore):
 
 
 class WritesManyInPlace(LockingFileStore):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for locator, content in texts:
             os.makedirs(os.path.dirname(self.path(locator)), exist_ok=True)
             with open(self.path(locator), "wb", buffering=0) as file:
@@ -491,9 +491,9 @@ class WritesManyInPlace(LockingFileStore):
 class WritesManyLater(LockingFileStore):
     """Answers when the last of them is still to come."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         *first, self.last = texts
-        super().write_many(first)
+        super().write_many(first, **options)
 
     def read(self, locator: Locator) -> str:
         return self.last[1] if hasattr(self, "last") and self.last[0] == locator else super().read(locator)
@@ -502,11 +502,11 @@ class WritesManyLater(LockingFileStore):
 class MovesTheOldOnesAway(LockingFileStore):
     """Takes all the old texts out of the way before it puts the new ones there."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for locator, _ in texts:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path(locator))
-        super().write_many(texts)
+        super().write_many(texts, **options)
 
 
 # Broken flags.

@@ -443,59 +443,61 @@ class AlwaysSaysOurs(MemoryBackend):
 
 
 class WritesTheFirstOfTwo(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        super().write_many(list({locator: (locator, content) for locator, content in reversed(texts)}.values()))
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+        super().write_many(
+            list({locator: (locator, content) for locator, content in reversed(texts)}.values()), **options
+        )
 
 
 class WritesOneBatch(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        super().write_many(texts[:256])
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+        super().write_many(texts[:256], **options)
 
 
 class WritesManyAsLines(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        super().write_many([(locator, "\n".join(content.splitlines())) for locator, content in texts])
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+        super().write_many([(locator, "\n".join(content.splitlines())) for locator, content in texts], **options)
 
 
 class WritesManyIntoOldDirectories(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for locator, _ in texts:
             self.info(locator.parent)
-        super().write_many(texts)
+        super().write_many(texts, **options)
 
 
 class WritesManyButNotOver(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        super().write_many([text for text in texts if not self.exists(text[0])])
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+        super().write_many([text for text in texts if not self.exists(text[0])], **options)
 
 
 class SkipsWhatItCannotWrite(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for text in texts:
             with suppress(OSError):
-                super().write_many([text])
+                super().write_many([text], **options)
 
 
 class NeedsOneText(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         if texts[0]:
-            super().write_many(texts)
+            super().write_many(texts, **options)
 
 
 class NeedsTwoTexts(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         if len(texts) != 1:
-            super().write_many(texts)
+            super().write_many(texts, **options)
 
 
 class EmptiesManyOnRefusal(MemoryBackend):
     """Makes room for all of them first, and finds out later."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
         for locator, _ in texts:
             if locator.key not in self._dirs and not any(key in self._files for key in _above(locator)):
                 self.write(locator, "")
-        super().write_many(texts)
+        super().write_many(texts, **options)
 
 
 def _above(locator: Locator) -> list[str]:
@@ -514,7 +516,7 @@ ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("append", AppendsWithoutLock, set()),
     ("compare_and_swap", SwapsAnyway, set()),
     ("compare_and_swap", KeepsCurrentToItself, set()),
-    ("compare_and_swap", TellsOneVersionForAll, {"remove"}),  # which has a conditional form
+    ("compare_and_swap", TellsOneVersionForAll, {"remove", "write_many"}),  # which have conditional forms
     ("compare_and_swap", ChecksThenWrites, set()),
     ("change_feed", FeedsByLength, set()),
     ("change_feed", FeedsNoLosses, set()),

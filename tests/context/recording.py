@@ -59,10 +59,10 @@ class Recording(StorageBackend):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    def write_many(self, texts: Any) -> None:
+    def write_many(self, texts: Any, **options: Any) -> None:
         for place, _ in texts:
             self.note("write", place)
-        self.inner.write_many(texts)
+        self.inner.write_many(texts, **options)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)

@@ -207,9 +207,10 @@ def _replaced(where: object, name: str, value: object) -> Plant:
 def _move_clears_first(monkeypatch: pytest.MonkeyPatch) -> None:
     real = transitions._lay_out
 
-    def lay_out(backend, current, source, *rest, **options):
-        transitions.clear(backend, source.locator, purge=True)
-        return real(backend, current, source, *rest, **options)
+    def lay_out(backend, current, source, there, target, stamp, held):
+        files = reader.standing(backend, source.locator).files
+        transitions.clear(backend, transitions.doomed_files(backend, source.locator, files, purge=True), held)
+        return real(backend, current, source, there, target, stamp, held)
 
     monkeypatch.setattr(transitions, "_lay_out", lay_out)
 

@@ -29,7 +29,7 @@ LARGEST_BATCH = 2048
 _FIRST_LINUX = (5, 17)
 _FILE_SYSTEMS = {0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0xF2F52010: "f2fs", 0x01021994: "tmpfs"}
 
-Put = Callable[[_durable.Ready, str, bytes], None]
+Put = Callable[[_durable.Ready, str, bytes, str | None], None]
 
 
 class TempFolder:
@@ -90,12 +90,12 @@ class Batch:
         self._directories = directories
         self._file_system = -1
         self._folder: TempFolder | None = None
-        self._ready: list[tuple[_durable.Ready, str, bytes]] = []
+        self._ready: list[tuple[_durable.Ready, str, bytes, str | None]] = []
         self._parents: set[str] = set()
 
-    def fill(self, path: str, data: bytes) -> None:
+    def fill(self, path: str, data: bytes, if_version: str | None) -> None:
         assert self._folder is not None, "a batch is filled inside its block"
-        self._ready.append((self._folder.fill(data, mode_of(path)), path, data))
+        self._ready.append((self._folder.fill(data, mode_of(path)), path, data, if_version))
         parent = os.path.dirname(path)
         if parent not in self._parents:
             self._directories.ensure(parent, flush=False)
@@ -109,8 +109,8 @@ class Batch:
 
     def place(self, put: Put) -> None:
         """Put the files in place, in order. `settle` must follow, also after an error."""
-        for file, path, data in self._ready:
-            put(file, path, data)
+        for one in self._ready:
+            put(*one)
             self.placed += 1
 
     def settle(self) -> None:

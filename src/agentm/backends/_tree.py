@@ -57,6 +57,7 @@ class _Item(NamedTuple):
     locator: Locator
     path: str
     data: bytes
+    if_version: str | None
 
 
 class FileTree(StorageBackend):
@@ -220,16 +221,26 @@ class FileTree(StorageBackend):
         _refusals.check_token(if_version, backend=self.protocol, locator=locator)
         return version_of(self._write("write", locator, content, if_version))
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        items = [_Item(at, self._file_path("write", at), self._encoded("write", at, text)) for at, text in texts]
+    def write_many(
+        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+    ) -> None:
+        expected = dict(if_versions or {})
+        items = [
+            # Of two texts for one place, the first finds the version; the second comes after it.
+            _Item(at, self._file_path("write", at), self._encoded("write", at, text), expected.pop(at, None))
+            for at, text in texts
+        ]
         for item in items:
             with self._reporting("write", item.locator):
                 mode_of(item.path)  # a directory among them is refused before anything is written
+                if item.if_version is not None:
+                    _refusals.check_token(item.if_version, backend=self.protocol, locator=item.locator)
+                    self._expect(item.if_version, content_at(item.path))
         for start in range(0, len(items), LARGEST_BATCH):
             several = items[start : start + LARGEST_BATCH]
             for item in several[self._write_together(several) :]:
                 with self._reporting("write", item.locator):
-                    self._publish(item.path, item.data, None)
+                    self._publish(item.path, item.data, item.if_version)
 
     def _write_together(self, items: Sequence[_Item]) -> int:
         """Write texts with shared flushes; how many, from the first one on, is what it returns.
@@ -243,7 +254,7 @@ class FileTree(StorageBackend):
         try:
             with batch:
                 for item in items:
-                    batch.fill(item.path, item.data)
+                    batch.fill(item.path, item.data, item.if_version)
                 batch.flush()
                 self._place_all(batch)
         except (AgentmError, _durable.Unsettled) as cause:

@@ -83,9 +83,14 @@ class DeviceLocalBackend(FileTree):
                 _put(temp, path)
 
     def _place_all(self, batch: Batch) -> None:
+        def put(temp: _durable.Ready, path: str, data: bytes, if_version: str | None) -> None:
+            if if_version is not None:
+                self._expect(if_version, content(path))
+            _put(temp, path)
+
         try:
             with lock_directory(self.root):
-                batch.place(lambda temp, path, data: _put(temp, path))
+                batch.place(put)
         finally:
             batch.settle()
 

@@ -179,9 +179,18 @@ class MemoryBackend(StorageBackend):
                 held.release()
                 self._changed.notify_all()
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
-        for locator, content in texts:
-            self.write(locator, content)
+    def write_many(
+        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+    ) -> None:
+        expected = dict(if_versions or {})
+        with self._changed:
+            for locator, version in expected.items():
+                self._check("write", locator, version)
+            for locator, content in texts:
+                if locator in expected:
+                    self.write_versioned(locator, content, if_version=expected.pop(locator))
+                else:
+                    self.write(locator, content)
 
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)

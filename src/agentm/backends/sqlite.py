@@ -207,15 +207,18 @@ class SqliteBackend(StorageBackend):
         with self._file.change(verb, locator.key) as tree:
             return _put_row(tree, verb, locator, data, if_version)
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(
+        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+    ) -> None:
         """All in one transaction: here all of them land, or none."""
+        expected = dict(if_versions or {})
         rows = [(at, encode(text, backend=PROTOCOL, verb="write", locator=at.key)) for at, text in texts]
         for at, _ in rows:
             _refusals.check_names(at, backend=PROTOCOL, verb="write")
         if rows:
             with self._file.change("write", rows[0][0].key) as tree:
                 for at, data in rows:
-                    _put_row(tree, "write", at, data, None)
+                    _put_row(tree, "write", at, data, expected.pop(at, None))
 
 
 class SqliteWatcher:

@@ -108,8 +108,11 @@ class VaultBackend(FileTree):
     def _place_all(self, batch: Batch) -> None:
         done: list[Swap] = []
 
-        def put(temp: _durable.Ready, path: str, data: bytes) -> None:
-            swap = Swap(self.root, self.root, path, content(path), data)
+        def put(temp: _durable.Ready, path: str, data: bytes, if_version: str | None) -> None:
+            base = content(path)
+            if if_version is not None:
+                self._expect(if_version, base)
+            swap = Swap(self.root, self.root, path, base, data)
             _exchange(held, swap, temp)
             done.append(swap)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from agentm.conformance.checks import EXACT_TEXTS
 from agentm.conformance.expect import expect, refuses, same
 from agentm.conformance.trial import Trial, snapshot
-from agentm.seam import Locator, WriteMany, require
+from agentm.errors import ConcurrentModificationError
+from agentm.seam import ABSENT, CompareAndSwap, Locator, WriteMany, require
 
 MANY = 300
 """More than a store will want to have open at once."""
@@ -28,6 +30,8 @@ def write_many(trial: Trial) -> str:
     _lands(trial, put, "other texts over these", {key: f"new {text}" for key, text in many.items()})
     _the_last_one_wins(trial, put)
     _refusals(trial, put)
+    if trial.backend.capabilities.compare_and_swap:
+        _versions(trial)
     return f"{MANY} at once, " + ("confirmed by an oracle" if trial.raw else "no oracle for the raw bytes")
 
 
@@ -46,6 +50,22 @@ def _the_last_one_wins(trial: Trial, put: Put) -> None:
     same("read of a place that was named twice", trial.backend.read(place), "last\n")
     put([(place, "first\n"), (place, "second\n"), (place, "third\n")])
     same("read of a place that was named three times", trial.backend.read(place), "third\n")
+
+
+def _versions(trial: Trial) -> None:
+    store, swap = require(trial.backend, WriteMany), require(trial.backend, CompareAndSwap)
+    for size in (2, 20):
+        texts = [(trial.at(f"versions/{size}-{n}.md"), f"first {n}\n") for n in range(size)]
+        store.write_many(texts, if_versions=dict.fromkeys((at for at, _ in texts), ABSENT))
+        seen = {at: swap.read_versioned(at).version for at, _ in texts}
+        again = [(at, f"second {text}") for at, text in texts]
+        store.write_many(again, if_versions=seen)
+        what = f"write_many of {size} texts of which one has another version by now"
+        third = [(at, f"third {text}") for at, text in texts]
+        now = {at: swap.read_versioned(at).version for at, _ in texts} | {texts[-1][0]: seen[texts[-1][0]]}
+        refuses(what, (ConcurrentModificationError,), partial(store.write_many, third, if_versions=now))
+        for at, text in again:
+            same(f"{what}: read of {at.key!r}", trial.backend.read(at), text)
 
 
 def _refusals(trial: Trial, put: Put) -> None:

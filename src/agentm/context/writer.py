@@ -158,7 +158,11 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
 def _put_step(backend: StorageBackend, drafts: Sequence[Draft], step: tuple[str, ...]) -> None:
     texts = [text for draft in drafts for text in draft.texts(step)]
     if len(texts) > 1 and len(drafts) > 1 and backend.capabilities.write_many:
-        require(backend, WriteMany).write_many([(place, text) for place, text, _ in texts])
+        versions = {place: token for place, text, token in texts if token is not None}
+        able = backend.capabilities.compare_and_swap
+        require(backend, WriteMany).write_many(
+            [(place, text) for place, text, _ in texts], if_versions=versions if able else None
+        )
         return
     for place, text, token in texts:
         if token is None or not backend.capabilities.compare_and_swap:

@@ -126,12 +126,17 @@ class Lock(Protocol):
 
 
 class WriteMany(Protocol):
-    def write_many(self, texts: Sequence[tuple[Locator, str]]) -> None:
+    def write_many(
+        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+    ) -> None:
         """Write several texts, sharing the cost of making them durable.
 
         - when it returns, all of them survive a power cut; each one is atomic by itself, as with ``write``
         - of two texts for one place the last one wins
         - after an error or a crash any of them may have landed
+        - with ``if_versions`` (where compare_and_swap is declared too): each place in it only if it still has that
+          version (`ABSENT`: nothing), else ConcurrentModificationError; where one does not have it before the first of
+          them is written, nothing is
         """
 
 
