@@ -59,7 +59,7 @@ def cut_short(act: Act, number: int) -> Act:
         dying = Recording(fs.backend)
         dying.before = dies_at(number)
         with pytest.raises(Died):
-            act(ContextFS(dying))
+            act(ContextFS(dying, quiet=0.0))
 
     return attempt
 
@@ -79,7 +79,7 @@ def _died(act: Act, number: int) -> Act:
         dying = Recording(fs.backend)
         dying.before = dies_at(number)
         with suppress(NodeNotFoundError, InvalidUriError, Died):
-            act(ContextFS(dying))
+            act(ContextFS(dying, quiet=0.0))
 
     return attempt
 

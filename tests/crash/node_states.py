@@ -101,7 +101,7 @@ class Rehearsal:
 
 def rehearse(store: str, scenario: Scenario) -> Rehearsal:
     with scratch() as base, scratch() as locks:
-        fs = ContextFS(STORES[store](base, locks))
+        fs = ContextFS(STORES[store](base, locks), quiet=0.0)
         for act in scenario.before:
             act(fs)
         views = [view(fs, scenario.uris)]
@@ -127,7 +127,7 @@ def verifier(rehearsed: Rehearsal, locks: str) -> Verify:
         if len(state.marks) == len(rehearsed.scenario.steps):
             plain = seen_plainly(directory).files
             assert plain == rehearsed.final, f"all was acknowledged, and yet there is {plain}"
-        fs = ContextFS(STORES[rehearsed.store](directory, locks))
+        fs = ContextFS(STORES[rehearsed.store](directory, locks), quiet=0.0)
         Glance(fs, rehearsed.scenario, old, new, acknowledged=bool(state.marks)).verify()
 
     return verify
