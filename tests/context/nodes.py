@@ -75,5 +75,13 @@ def by_node(report: RepairReport) -> dict[str, list[Action]]:
     return found
 
 
+def texts_below(store: StorageBackend, at: Locator) -> list[str]:
+    """Every text of a store below a place."""
+    found: list[str] = []
+    for child in store.list(at):
+        found += texts_below(store, child) if store.info(child).is_dir else [store.read(child)]
+    return found
+
+
 def contents(fs: ContextFS, uri: str = VISIT, ctx: RequestContext = ALICE) -> list[str]:
     return [version.content for version in fs.history(uri, ctx)]

@@ -12,7 +12,7 @@ from agentm.context.repair import repair
 from agentm.context.uri import parse_uri
 from agentm.errors import NodeConflictError, NodeNotFoundError
 from tests.backends.stores import make_store
-from tests.context.nodes import ALICE, OTHER, VISIT, memory, mended, place, settled, told
+from tests.context.nodes import ALICE, OTHER, VISIT, memory, mended, place, settled, texts_below, told
 from tests.context.recording import Died, Recording, dies_at
 
 pytestmark = pytest.mark.spec("CTX-06")
@@ -37,13 +37,6 @@ def test_a_purge_cut_short_at_any_change_is_finished(tmp_path):
         assert [text for text in texts_below(store, place()) if "secret" in text] == [], f"after change {number}"
         assert fs.history(VISIT, ALICE) == []
         settled(store)
-
-
-def texts_below(store, at) -> list[str]:
-    found: list[str] = []
-    for child in store.list(at):
-        found += texts_below(store, child) if store.info(child).is_dir else [store.read(child)]
-    return found
 
 
 @pytest.mark.parametrize("end", ["delete_node", "archive_node"])

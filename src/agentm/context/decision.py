@@ -52,7 +52,8 @@ def _without_meta(seen: Observed) -> Action:
         return Action.BREAK
     if seen.unfinished or any(seen.parts.values()):
         # What was told once, or has a past, was a node: somebody took its meta away, and its text.
-        had_a_past = seen.told_once or any(one.meta.version > 1 and not one.meta.other_uri for one in seen.unfinished)
+        own = [one.meta for one in seen.unfinished if one.meta.uri == str(seen.address) and not one.meta.other_uri]
+        had_a_past = seen.told_once or any(meta.version > 1 for meta in own)
         return Action.BREAK if had_a_past else Action.DISCARD
     # Somebody points at what was never written.
     return Action.RELINK if seen.pointed_at and seen.at_rest else Action.NOTHING
