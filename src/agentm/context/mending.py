@@ -32,7 +32,7 @@ from agentm.context.node import (
 )
 from agentm.context.observed import Observed, observe
 from agentm.context.outbox import applied_version
-from agentm.context.reader import Part, is_shown, read_part
+from agentm.context.reader import Part, has_arrived, is_shown, read_part
 from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
 from agentm.context.transitions import clear, doomed_files, finish_move
 from agentm.context.uri import ContextUri, parse_uri
@@ -133,22 +133,25 @@ class Executor:
 
     def _discard(self, seen: Observed) -> None:
         """The parts first: as long as the version is there, nobody takes them for something written by hand."""
-        node = seen.address.locator
         if seen.meta is None:
-            clear(self._backend, doomed_files(self._backend, node, seen.files, purge=False), self._held)
+            doomed = doomed_files(self._backend, seen.address.locator, seen.files, purge=False)
+            clear(self._backend, doomed, self._held)
         else:
-            self._fence(seen.address)
+            self._fence(seen.address, seen.files[META])
+        self._drop_unfinished(seen)
+
+    def _drop_unfinished(self, seen: Observed) -> None:
         for version in seen.unfinished:
-            self._remove(node.child(HISTORY, version.meta.history_name))
+            self._remove(seen.address.locator.child(HISTORY, version.meta.history_name))
 
     def _restore(self, seen: Observed) -> None:
         assert seen.kept is not None
-        self._fence(seen.address)
-        seen = replace(seen, files=seen.files | {META: read_part(self._backend, seen.address.locator.child(META))})
-        seen = replace(seen, files=seen.files | {name: self._put_aside(seen, name) for name in seen.damaged})
-        assert seen.kept is not None
-        self._publish(seen, seen.kept, () if seen.told else _events_for(seen), kept=True)
-        self._discard(seen)
+        fenced = self._fence(seen.address, seen.files[META])
+        aside = {name: self._put_aside(seen, name) for name in seen.damaged}
+        restored = Version(load_meta(fenced.text or ""), seen.kept.parts)
+        seen = replace(seen, files=seen.files | {META: fenced} | aside)
+        self._publish(seen, restored, () if seen.told else _events_for(seen), kept=True)
+        self._drop_unfinished(seen)
 
     def _activate(self, seen: Observed) -> None:
         assert seen.meta is not None
@@ -204,7 +207,11 @@ class Executor:
         assert seen.meta is not None
         assert seen.meta.other_uri is not None
         node = seen.address.locator
-        self._fence(parse_uri(seen.meta.other_uri))
+        source = parse_uri(seen.meta.other_uri)
+        standing = read_part(self._backend, source.locator.child(META))
+        if has_arrived(self._backend, seen.meta):
+            return  # it has just happened: look again
+        self._fence(source, standing)
         clear(self._backend, doomed_files(self._backend, node, seen.files, purge=True), self._held)
         if self._backend.list(node.child(OUTBOX)):
             ended = replace(seen.meta, status=NodeStatus.DELETED, purge=True, other_uri=None, parts={}, tags=())
@@ -212,17 +219,18 @@ class Executor:
         else:
             self._remove(node.child(META))
 
-    def _fence(self, address: ContextUri) -> None:
+    def _fence(self, address: ContextUri, part: Part) -> Part:
         """Change a meta without changing what it says, before the beginnings of somebody's write are taken away.
 
-        Who slept through the loss of the lock, or never shared it, then cannot commit on top of it.
+        Who slept through the loss of the lock, or never shared it, then cannot commit on top of it; and if it has done
+        so since we looked, ConcurrentModificationError says that.
         """
-        place = address.locator.child(META)
-        part = read_part(self._backend, place)
-        if part.text is not None and part.token is not None:
-            meta = load_meta(part.text)
-            fenced = replace(meta, rest={**meta.rest, "fence": new_write_id()})
-            require(self._backend, CompareAndSwap).write_versioned(place, dump_meta(fenced), if_version=part.token)
+        if part.text is None or part.token is None:
+            return part
+        meta = load_meta(part.text)
+        text = dump_meta(replace(meta, rest={**meta.rest, "fence": new_write_id()}))
+        swap = require(self._backend, CompareAndSwap)
+        return Part(text, swap.write_versioned(address.locator.child(META), text, if_version=part.token))
 
     def _keep(self, seen: Observed) -> None:
         """The version that stands there, into the history: without it there, the next one would bury it."""
