@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 
 from agentm import ContextFS, ContextNode, DeviceLocalBackend, RequestContext, StorageBackend, VaultBackend, repair
-from agentm.errors import NodeConflictError
+from agentm.errors import AgentmError, NodeConflictError
 
 URI = "ctx://acme/users/alice/memories/events/visit"
 CTX = RequestContext("acme", user_id="alice")
@@ -77,6 +77,21 @@ def add(fs: ContextFS, name: str, count: int) -> dict[str, object]:
     return {"clashes": clashes}
 
 
+def insist(fs: ContextFS, name: str, count: int) -> dict[str, object]:
+    """The same beside writers who have another lock: what is refused may be tried again, and may even have landed."""
+    refused: list[str] = []
+    for n in range(count):
+        while True:
+            try:
+                now = fs.read_node(URI, CTX)
+                wanted = replace(now, content=f"{now.content}{name} {n}\n", abstract=f"{name} {n}")
+                fs.write_node(wanted, CTX, if_version=now.version)
+                break
+            except AgentmError as error:
+                refused.append(error.code)
+    return {"refused": refused}
+
+
 def read(fs: ContextFS, name: str, count: int) -> dict[str, object]:
     """Read until somebody has written the last version, and say what was wrong."""
     wrong: list[str] = []
@@ -102,7 +117,7 @@ def mend(fs: ContextFS, name: str, count: int) -> dict[str, object]:
     return {"runs": runs, "done": done}
 
 
-ROLES = {"write": write, "report": report, "add": add, "read": read, "mend": mend}
+ROLES = {"write": write, "report": report, "add": add, "insist": insist, "read": read, "mend": mend}
 
 
 def main(protocol: str, root: str, locks: str, keep: str, role: str, name: str, count: str) -> None:

@@ -57,19 +57,24 @@ class Race:
 
     @contextmanager
     def going(self, *workers: tuple[str, str, int], keep: int = ALL) -> Iterator[list[subprocess.Popen[str]]]:
-        """Workers that begin at the same instant, and are gone afterwards."""
-        running = [self.start(*worker, keep) for worker in workers]
-        try:
-            for process in running:
-                assert process.stdout is not None
-                assert process.stdout.readline() == "ready\n", process.communicate()[1]
-            for process in running:
-                say(process)
+        with together([self.start(*worker, keep) for worker in workers]) as running:
             yield running
-        finally:
-            for process in running:
-                process.kill()
-                process.communicate()
+
+
+@contextmanager
+def together(running: list[subprocess.Popen[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Workers that begin at the same instant, and are gone afterwards."""
+    try:
+        for process in running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", process.communicate()[1]
+        for process in running:
+            say(process)
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
 
 
 def say(process: subprocess.Popen[str]) -> None:
@@ -145,6 +150,21 @@ def test_no_update_is_lost(race):
 @pytest.mark.lab
 def test_no_update_of_eight_processes_is_lost(race):
     adding_lines(race, 8, 250)
+
+
+def test_writers_with_different_locks_lose_nothing_either():
+    """Two homes, or two containers, that share a vault and not the folder of its locks."""
+    with scratch() as root, scratch() as locks, scratch() as other_locks:
+        first, second = Race("vault", root, locks), Race("vault", root, other_locks)
+        with together([first.start("insist", "a", 60), second.start("insist", "b", 60)]) as running:
+            said = [result_of(process) for process in running]
+        node = first.fs.read_node(URI, CTX)
+        versions = first.fs.history(URI, CTX)
+    assert {f"{name} {n}" for name in "ab" for n in range(60)} <= set(node.content.splitlines())
+    assert [one.version for one in versions] == list(range(1, node.version + 1))
+    refused = {code for one in said for code in one["refused"]}
+    assert refused, "they never met"
+    assert "node_broken" not in refused
 
 
 def test_a_repair_beside_writers_publishes_nothing_of_its_own(race):

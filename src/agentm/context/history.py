@@ -103,8 +103,8 @@ def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retenti
     with suppress(OSError):
         kept = [place for place in places(backend, node) if place.name != meta.history_name]
         old = [place for place in kept if number_of(place) < meta.version]
-        # The node is locked and this is its newest version: what claims to be as new was never committed.
-        surplus = [place for place in kept if number_of(place) >= meta.version]
+        # This version is committed, so another with its number never can be.
+        surplus = [place for place in kept if number_of(place) == meta.version]
         too_many = max(0, len(old) - retention.versions + 1)
         surplus += old[:too_many]
         if retention.days is not None:
