@@ -105,16 +105,17 @@ def _ended(seen: Observed) -> Action:
     assert seen.meta is not None
     if not seen.told:
         return Action.TELL
-    if seen.unfinished:
-        return Action.DISCARD
+    if seen.rewritten and seen.begun is None:
+        return Action.ADOPT if seen.at_rest else Action.NOTHING
     if seen.meta.status is NodeStatus.ARCHIVED:
         if seen.kept is not None and (seen.damaged or seen.differs):
             return Action.RESTORE
-    elif seen.rewritten:
-        return Action.ADOPT if seen.at_rest else Action.NOTHING
     elif seen.damaged or any(text is not None for text in seen.parts.values()):
+        # Before the beginning of a write that put them there: without it they would pass for an edit by hand.
         return Action.CLEAR
-    if seen.meta.purge and seen.has_history:
+    if seen.unfinished:
+        return Action.DISCARD
+    if seen.has_history and (seen.meta.purge or seen.meta.status is NodeStatus.MOVED):
         return Action.CLEAR
     return Action.RELINK if seen.pointed_at else Action.NOTHING
 

@@ -81,7 +81,7 @@ def move(
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
     doomed = doomed_files(backend, source.locator, standing[source].files, purge=True)
-    doomed.insert(0, (source.locator.child(HISTORY, leaving.meta.history_name), None))
+    doomed.append((source.locator.child(HISTORY, leaving.meta.history_name), None))
     event = move_context(leaving, str(target))
     publish(backend, [Draft(source.locator, leaving, (event,), standing[source].files)], held)
     # From here on the move has happened: what cannot be tidied up now is left to the repair.
@@ -149,13 +149,13 @@ def doomed_files(backend: StorageBackend, node: Locator, files: dict[str, Part],
 
     To be listed before the end is committed: what somebody writes afterwards is not among them.
     """
-    doomed: Doomed = []
-    if purge:
-        aside = [place for place in backend.list(node) if DAMAGED in place.name]
-        gone = [*_events_with_text(backend, node), *aside, *history.places(backend, node)]
-        doomed += [(place, None) for place in gone]
-    # History and parts last: as long as something of them is there, the repair knows that it is not done.
-    return doomed + [(node.child(name), files[name].token) for name in PARTS if name in files]
+    parts = [(node.child(name), files[name].token) for name in PARTS if name in files]
+    if not purge:
+        return parts
+    aside = [place for place in backend.list(node) if DAMAGED in place.name]
+    idle: Doomed = [(place, None) for place in (*_events_with_text(backend, node), *aside)]
+    # The history last: as long as it is there, the repair knows that it is not done, and whose the parts are.
+    return idle + parts + [(place, None) for place in history.places(backend, node)]
 
 
 def clear(backend: StorageBackend, doomed: Doomed, held: Held) -> None:
