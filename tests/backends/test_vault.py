@@ -19,7 +19,7 @@ import pytest
 import agentm
 from agentm import ConcurrentModificationError, Locator, VaultBackend
 from agentm.backends import _durable
-from agentm.errors import ConfigError, LockLostError
+from agentm.errors import ConfigError, LockLostError, StoreError
 
 NOTE = Locator("notes/a.md")
 
@@ -422,3 +422,17 @@ def test_a_lock_folder_that_cannot_be_used_is_named(tmp_path: Path, there: str) 
         vault.write(NOTE, "x")
     assert caught.value.code == "lock_unavailable"  # type: ignore[attr-defined]
     assert everything(vault) == {}
+
+
+@pytest.mark.spec("SEAM-14")
+def test_a_vault_that_is_gone_is_not_begun_anew(tmp_path):
+    """An unmounted drive, or a folder that was renamed: it was written to, and is not there."""
+    root, locks = tmp_path / "vault", tmp_path / "locks"
+    VaultBackend(root, lock_root=locks).write(Locator("note.md"), "precious")
+    root.rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreError) as refused:
+        VaultBackend(root, lock_root=locks)
+    assert refused.value.code == "store_missing"
+    assert not root.exists()
+    (tmp_path / "elsewhere").rename(root)
+    assert VaultBackend(root, lock_root=locks).read(Locator("note.md")) == "precious"

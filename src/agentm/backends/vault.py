@@ -20,7 +20,7 @@ from agentm.backends._locks import Locks
 from agentm.backends._mutex import Held, Mutex, default_lock_root, lost
 from agentm.backends._swap import Swap, recover
 from agentm.backends._tree import FileTree
-from agentm.errors import ConfigError
+from agentm.errors import ConfigError, StoreError, could_not
 from agentm.seam import abilities as seam
 from agentm.seam.locator import Locator
 from agentm.seam.types import Capabilities
@@ -51,9 +51,24 @@ class VaultBackend(FileTree):
     def __init__(self, root: str | os.PathLike[str], *, lock_root: str | os.PathLike[str] | None = None) -> None:
         self.lock_root = os.path.abspath(os.path.expanduser(os.fspath(lock_root or default_lock_root())))
         self._mutex = Mutex(_lock_path(os.fspath(root), self.lock_root), patience=self.lock_patience)
+        self._refuse_vanished(root)
         super().__init__(root, mode=0o777)
         _durable.can_exchange()
         self._clear_up()
+
+    def _refuse_vanished(self, root: str | os.PathLike[str]) -> None:
+        """A vault that was written to before and is gone is a drive that is not mounted, not an empty vault."""
+        path = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        if not os.path.isdir(path) and os.path.exists(self._mutex.path):
+            raise StoreError(
+                f"{could_not(PROTOCOL, 'open', path)}: it was there before and is not there now; mount it or put it "
+                f"back, or remove {self._mutex.path!r} to begin a new one.",
+                code="store_missing",
+                errno=errno.ENOENT,
+                backend=PROTOCOL,
+                verb="open",
+                locator=path,
+            )
 
     def __reduce__(self) -> tuple[Callable[..., VaultBackend], tuple[object, ...]]:
         return _reopen, (type(self), self.root, self.lock_root)
