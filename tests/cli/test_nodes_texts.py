@@ -262,3 +262,32 @@ def test_as_a_program_with_pipes(home):
     agentm("remember", "-", "--to", "profile", stdin="Grüezi 你好\n".encode())
     assert agentm("read", "profile") == "Grüezi 你好\n".encode()
     assert agentm("edit", "profile", "-", stdin=agentm("read", "profile")).startswith(b"unchanged ")
+
+
+def test_an_edit_that_is_refused_says_in_json_where_the_text_is(shell):
+    shell.done("remember", "One.", "--to", "profile")
+    shell.done("remember", "Two.", "--to", "profile")
+    error = shell.refused_json("edit", "profile", "Mine.", "--if-version", "1", code="version_conflict")
+    with open(error["kept"], encoding="utf-8") as file:
+        assert file.read().rstrip() == "Mine."
+
+
+def test_a_broken_memory_is_refused_in_words_that_help_and_can_be_purged(shell, home):
+    shell.done("remember", "One.", "--to", "profile")
+    meta = os.path.join(
+        home, ".agentm", "memory", "accounts", "local", "users", "alice", "memories", "profile", ".meta.json"
+    )
+    with open(meta, "w", encoding="utf-8") as file:
+        file.write("{")
+    assert shell("ls")[0] == 1
+    assert shell("repair")[0] == 1
+    assert "undo" in shell.refused("read", "profile", code="node_broken")
+    shell.done("forget", "profile", "--purge")
+    shell.done("remember", "Anew.", "--to", "profile")
+    assert shell.done("read", "profile") == "Anew.\n"
+
+
+def test_bytes_that_are_no_text_among_the_words_of_an_edge_are_refused(shell):
+    for name in ("x", "y"):
+        shell.done("remember", name, "--to", f"events/{name}")
+    shell.refused("relate", "events/x", "events/y", "--reason", "\udcff", code="invalid_node")

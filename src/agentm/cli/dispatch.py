@@ -155,6 +155,7 @@ def _described(error: AgentmError) -> dict[str, object]:
     context: dict[str, object] = {"backend": error.backend, "verb": error.verb, "locator": error.locator}
     if isinstance(error, NodeConflictError):
         context |= {"version": error.version, "diff": error.diff}
+    context["kept"] = getattr(error, "kept", None)
     return {
         "code": error.code,
         "message": str(error),

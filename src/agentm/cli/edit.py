@@ -38,10 +38,10 @@ def run(options: Namespace) -> int:
         node = memories.fs.read_node(uri, memories.ctx)
     if has_text(options):
         text = given_text(options)
-        with editor.keeping(text, options.file):
+        with editor.keeping(text, options.file, json=options.json):
             receipt = _write(memories, node, text, options)
     else:
-        with editor.copy_of(node.content) as draft:
+        with editor.copy_of(node.content, json=options.json) as draft:
             text = draft.edited()
             receipt = _write(memories, node, text, options)
     if receipt is None:

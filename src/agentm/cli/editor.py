@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from agentm.cli.output import say
 from agentm.cli.texts import file_text
-from agentm.errors import ConfigError
+from agentm.errors import AgentmError, ConfigError
 
 
 class Draft:
@@ -52,14 +52,14 @@ class Draft:
 
 
 @contextmanager
-def copy_of(text: str) -> Iterator[Draft]:
+def copy_of(text: str, *, json: bool = False) -> Iterator[Draft]:
     """A copy to edit. What was changed in it stays, and is named, when it could not be written."""
     draft = Draft(text)
     try:
         yield draft
-    except BaseException:
+    except BaseException as error:
         if draft.changed():
-            say(f"agentm: hint: your text is kept in {draft.path}", sys.stderr)
+            _name(error, draft.path, json)
         else:
             draft.remove()
         raise
@@ -67,14 +67,21 @@ def copy_of(text: str) -> Iterator[Draft]:
 
 
 @contextmanager
-def keeping(text: str, file: str | None) -> Iterator[None]:
+def keeping(text: str, file: str | None, *, json: bool = False) -> Iterator[None]:
     """Keep a text that came in once, and cannot be asked for again, if it could not be written."""
     try:
         yield
-    except BaseException:
-        path = Draft(text).path if file in (None, "-") else file
-        say(f"agentm: hint: your text is kept in {path}", sys.stderr)
+    except BaseException as error:
+        _name(error, Draft(text).path if file is None or file == "-" else file, json)
         raise
+
+
+def _name(error: BaseException, path: str, json: bool) -> None:
+    """Say where a text is kept: beside the error, or in it where that is JSON."""
+    if json and isinstance(error, AgentmError):
+        error.kept = path  # type: ignore[attr-defined]  # what is described is what it says
+    else:
+        say(f"agentm: hint: your text is kept in {path}", sys.stderr)
 
 
 def _editor() -> list[str]:
