@@ -12,7 +12,8 @@ from functools import cached_property
 from agentm import config as settings
 from agentm.cli.output import add_common_arguments, print_json, say
 from agentm.cli.slugs import slug_of
-from agentm.context.contextfs import ContextFS, Receipt, not_found
+from agentm.context.contextfs import ContextFS, Receipt
+from agentm.context.folders import not_found
 from agentm.context.names import checked_name
 from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext

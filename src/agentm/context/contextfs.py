@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from agentm.context import history, relations, transitions
+from agentm.context import folders, history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
 from agentm.context.events import NO_EDGES, upserts
+from agentm.context.folders import not_found
 from agentm.context.holding import QUIET_SECONDS, Hold, Holder, own_meta
 from agentm.context.mending import mend_held
 from agentm.context.names import folded
@@ -20,14 +21,12 @@ from agentm.context.reader import is_shown, is_visible, read_meta, read_version
 from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
 from agentm.context.tenancy import RequestContext, check, may
-from agentm.context.uri import ContextUri, Folder, parse_place, parse_uri, place_of
+from agentm.context.uri import ContextUri, parse_place, parse_uri
 from agentm.context.writer import Draft, Progress, part_of, publish
 from agentm.errors import (
     AgentmError,
     InvalidNodeError,
     InvalidUriError,
-    NodeBrokenError,
-    NodeHiddenError,
     NodeNotFoundError,
 )
 from agentm.seam import StorageBackend
@@ -125,7 +124,7 @@ class ContextFS:
         """One whole version of a memory: the current one, or one from its history."""
         address = parse_uri(uri)
         check(ctx, address)
-        current = self.current(address)
+        current = self._current(address)
         if version is None or version == current.meta.version:
             return replace(current.node(), status=NodeStatus.ACTIVE)
         return history.version_at(self.backend, address, current.meta, version).node()
@@ -141,7 +140,8 @@ class ContextFS:
         check(ctx, folder)
         if isinstance(folder, ContextUri) or self._spellings.is_anothers(folder):
             return []
-        return [str(child) for child in self._children(folder) if may(ctx, child, write=False) and self._shown(child)]
+        seen = [child for child in folders.children(self.backend, folder) if may(ctx, child, write=False)]
+        return [str(child) for child in seen if folders.is_there(self.backend, child)]
 
     def damaged_children(self, uri: str, ctx: RequestContext) -> dict[str, str]:
         """The memories right below a folder that are there and cannot be shown, with the reason."""
@@ -149,23 +149,9 @@ class ContextFS:
         check(ctx, folder)
         if isinstance(folder, ContextUri) or self._spellings.is_anothers(folder):
             return {}
-        found = {
-            str(child): self._damage(child)
-            for child in self._children(folder)
-            if isinstance(child, ContextUri) and may(ctx, child, write=False)
-        }
+        seen = [child for child in folders.children(self.backend, folder) if may(ctx, child, write=False)]
+        found = {str(child): folders.damage(self.backend, child) for child in seen if isinstance(child, ContextUri)}
         return {child: why for child, why in found.items() if why}
-
-    def _damage(self, address: ContextUri) -> str:
-        try:
-            meta = read_meta(self.backend, address.locator)
-        except NodeBrokenError as error:
-            return error.message
-        if meta is not None and meta.uri != str(address):
-            return f"the folder of {address} is a copy of another memory; agentm repair makes it one of its own."
-        if meta is not None and meta.status is NodeStatus.BROKEN:
-            return not_found(address, is_broken=True).message
-        return ""
 
     def delete_node(
         self, uri: str, ctx: RequestContext, *, if_version: int | None = None, purge: bool = False
@@ -185,7 +171,7 @@ class ContextFS:
         if source == target:
             raise InvalidUriError(f"{uri} is to move onto itself; give another address.")
         with self._holder.hold(source, target) as hold:
-            current = self.current(source)
+            current = self._current(source)
             history.expect(source, current, if_version, current.parts[CONTENT])
             self._refuse_taken(target, hold)
             self._take_name(target, hold)
@@ -250,7 +236,7 @@ class ContextFS:
         self._settle_edges(lambda: relations.confirm(self, draft.added, ctx))
         return receipt(draft)
 
-    def current(self, address: ContextUri) -> Version:
+    def _current(self, address: ContextUri) -> Version:
         """The version that is shown at an address; NodeNotFoundError if none is."""
         found = read_version(self.backend, address.locator)
         if found is None or found.meta.uri != str(address):
@@ -258,7 +244,7 @@ class ContextFS:
             raise not_found(address, is_broken=meta is not None and meta.status is NodeStatus.BROKEN)
         return found
 
-    def change(
+    def _change(
         self,
         address: ContextUri,
         ctx: RequestContext,
@@ -276,7 +262,7 @@ class ContextFS:
     ) -> tuple[RelationEdge, ...]:
         """The edges that came with the change."""
         try:
-            now = self.current(address).node()
+            now = self._current(address).node()
         except NodeNotFoundError:
             return ()
         wanted = change(now)
@@ -286,7 +272,7 @@ class ContextFS:
         publish(self.backend, [draft], hold.held)
         return draft.added
 
-    def reserve(self, address: ContextUri) -> None:
+    def _reserve(self, address: ContextUri) -> None:
         """Take the name of a memory that is about to be written."""
         with self._holder.hold(address) as hold:
             self._take_name(address, hold)
@@ -320,7 +306,7 @@ class ContextFS:
         ended = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.BROKEN)
         if purge and meta is not None and meta.status in ended:
             return Version(meta, {})
-        return self.current(address)
+        return self._current(address)
 
     def _draft(
         self, node: ContextNode, uri: ContextUri, ctx: RequestContext, if_version: int | None, hold: Hold
@@ -380,20 +366,6 @@ class ContextFS:
                 code="uri_taken",
             )
 
-    def _children(self, folder: Folder) -> list[ContextUri | Folder]:
-        found = []
-        for place in self.backend.list(folder.locator):
-            try:
-                found.append(place_of(folder.account, (*folder.path, place.name)))
-            except InvalidUriError:
-                continue  # somebody else's file or folder, not a memory
-        return found
-
-    def _shown(self, child: ContextUri | Folder) -> bool:
-        if isinstance(child, Folder):
-            return self.backend.info(child.locator).is_dir
-        return is_shown(self.backend, child)
-
 
 def _refuse_odd_batch(uris: Sequence[ContextUri], expected: Mapping[str, int]) -> None:
     """The same memory twice, or a version for one that is not among them."""
@@ -411,14 +383,3 @@ def _refuse_odd_batch(uris: Sequence[ContextUri], expected: Mapping[str, int]) -
 
 def receipt(draft: Draft) -> Receipt:
     return Receipt(draft.version.meta.uri, draft.version.meta.version, True, "pending" if draft.told else "failed")
-
-
-def not_found(address: ContextUri, *, is_broken: bool = False) -> NodeNotFoundError:
-    if is_broken:
-        return NodeHiddenError(
-            f"the memory {address} is broken and not shown; look at its files, or agentm undo brings back a version.",
-            locator=address.locator.key,
-        )
-    return NodeNotFoundError(
-        f"there is no memory {address}; list its folder to see what is there.", locator=address.locator.key
-    )

@@ -70,7 +70,7 @@ def admit(fs: ContextFS, node: ContextNode, ctx: RequestContext, also: frozenset
         if not is_shown(fs.backend, target):
             if edge.to_uri not in also:
                 raise nowhere(target)
-            fs.reserve(target)
+            fs._reserve(target)
 
 
 def announce(backend: StorageBackend, edges: Iterable[RelationEdge]) -> None:
@@ -150,7 +150,7 @@ def edges_of(fs: ContextFS, uri: str, ctx: RequestContext, direction: str) -> li
     check(ctx, address)
     if direction not in ("out", "in", "both"):
         raise InvalidNodeError(f"there is no direction {direction!r}; it is 'out', 'in' or 'both'.")
-    node = fs.current(address).node()
+    node = fs._current(address).node()
     found = list(node.relations) if direction in ("out", "both") else []
     if direction in ("in", "both"):
         for origin in backlinks(fs.backend, address):
@@ -212,7 +212,7 @@ def _redirect(fs: ContextFS, origin: str, old: ContextUri, new: ContextUri | Non
             _drop_backlink(fs.backend, old, origin)
 
     with suppress(NodeBrokenError, NotTextError):  # damaged: still in the list, and so left to the repair
-        fs.change(parse_uri(origin), replace(ctx, actor="process:agentm"), change, settled)
+        fs._change(parse_uri(origin), replace(ctx, actor="process:agentm"), change, settled)
 
 
 def _led_to(backend: StorageBackend, target: ContextUri) -> ContextUri | None:
@@ -240,7 +240,7 @@ def nowhere(target: ContextUri) -> NodeNotFoundError:
 
 def _outgoing(fs: ContextFS, uri: str) -> tuple[RelationEdge, ...]:
     try:
-        return fs.current(parse_uri(uri)).node().relations
+        return fs._current(parse_uri(uri)).node().relations
     except (NodeNotFoundError, NodeBrokenError):
         return ()
 
