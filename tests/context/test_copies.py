@@ -6,6 +6,7 @@ import pytest
 
 from agentm.context.decision import Action
 from agentm.context.node import CONTENT
+from agentm.context.repair import repair
 from agentm.errors import InvalidUriError
 from tests.context.nodes import ALICE, SHOP, VISIT, edge, memory, mended, place, settled, told
 
@@ -86,3 +87,13 @@ def test_a_text_that_is_just_being_typed_is_not_a_node_yet(fs, store):
     assert not fs.exists(VISIT, ALICE)
     assert mended(store) == {VISIT: [Action.COMPLETE]}
     assert fs.read_node(VISIT, ALICE).content == "half a sen"
+
+
+@pytest.mark.parametrize("name", ["vis:it", "con", "visit ", "v" * 201])
+def test_a_folder_whose_name_can_be_no_address_is_reported(fs, store, name):
+    fs.write_node(memory("one"), ALICE)
+    for file in (CONTENT, ".meta.json"):
+        store.write(place(VISIT).parent.child(name, file), store.read(place(VISIT, file)))
+    report = repair(store, quiet=0.0)
+    assert [(alert.uri, bool(alert.why)) for alert in report.alerts] == [(place(VISIT).parent.child(name).key, True)]
+    assert store.read(place(VISIT).parent.child(name, CONTENT)) == "one"

@@ -22,8 +22,8 @@ from agentm.context.summarise import DEFAULT, Summariser
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
-from agentm.errors import AgentmError
-from agentm.seam import StorageBackend
+from agentm.errors import AgentmError, InvalidUriError
+from agentm.seam import Locator, StorageBackend
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,11 @@ def repair(
     the report so far after every node.
     """
     report = RepairReport()
-    for address in nodes(backend, account):
+
+    def stray(place: Locator, error: InvalidUriError) -> None:
+        report.findings.append(Finding(place.key, Action.REPORT, alert=True, why=f"rename the folder: {error.message}"))
+
+    for address in nodes(backend, account, stray=stray):
         report.scanned += 1
         for finding in _mend_safely(backend, address, dry_run, actor, quiet, summariser):
             report.findings.append(finding)
