@@ -82,6 +82,7 @@ def test_alerts_as_json(shell, node):
     assert (code, err) == (1, "")
     assert json.loads(out) == {
         "scanned": 1,
+        "waiting": 0,
         "dry_run": True,
         "findings": [
             {
@@ -185,3 +186,13 @@ def test_an_index_that_could_not_be_told_is_a_hint(shell, monkeypatch):
     code, out, err = shell("remember", "Likes tea.")
     assert (code, out) == (0, f"remembered {MINE}/events/likes-tea (version 1)\n")
     assert err == "agentm: hint: the index could not be told; agentm repair makes up for it.\n"
+
+
+def test_an_edit_of_this_moment_is_not_adopted_and_the_repair_says_so(shell, home):
+    shell.done("remember", "One.", "--to", "profile")
+    with open(f"{home}/.agentm/memory/accounts/local/users/alice/memories/profile/content.md", "w") as file:
+        file.write("half a sen")
+    code, out, err = shell("repair")
+    assert (code, "0 repaired" in out) == (0, True)
+    assert "edited just now" in err
+    assert shell.json("read", "profile")["content"] == "One."

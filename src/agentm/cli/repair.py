@@ -74,6 +74,8 @@ def _show(report: RepairReport, dry_run: bool) -> None:
     mended = len(report.findings) - len(report.alerts)
     done = "would be repaired" if dry_run else "repaired"
     say(f"looked at {report.scanned}: {mended} {done}, {len(report.alerts)} for you to look at")
+    if report.waiting:
+        say(f"agentm: hint: {report.waiting} edited just now; run it again in a moment to adopt that.", sys.stderr)
 
 
 def _line(finding: Finding, dry_run: bool) -> str:
@@ -95,4 +97,10 @@ def _as_json(report: RepairReport, dry_run: bool) -> dict[str, object]:
         }
         for one in report.findings
     ]
-    return {"scanned": report.scanned, "dry_run": dry_run, "findings": findings, "alerts": len(report.alerts)}
+    return {
+        "scanned": report.scanned,
+        "dry_run": dry_run,
+        "waiting": report.waiting,
+        "findings": findings,
+        "alerts": len(report.alerts),
+    }

@@ -15,6 +15,7 @@ class Action(StrEnum):
     """What is to be done about a node."""
 
     NOTHING = "nothing"
+    WAIT = "wait until nobody is editing it by hand"
     COMPLETE = "complete a first write that was cut short"
     DISCARD = "discard the beginning of a write"
     RESTORE = "put back the committed version where a cut-short write, or something that is no text, stood"
@@ -47,7 +48,7 @@ def _without_meta(seen: Observed) -> Action:
         return Action.DISCARD  # the target of a move: its source still has it
     if seen.parts[CONTENT] is not None:
         # A text that no writer began was put there by hand, and may still be typed.
-        return Action.COMPLETE if seen.begun or seen.at_rest else Action.NOTHING
+        return Action.COMPLETE if seen.begun or seen.at_rest else Action.WAIT
     if CONTENT in seen.damaged:
         return Action.BREAK
     if seen.unfinished or any(seen.parts.values()):
@@ -66,7 +67,7 @@ def _misplaced(seen: Observed) -> Action:
         return Action.REPORT if left else Action.NOTHING
     if seen.damaged or seen.parts[CONTENT] is None:
         return Action.REPORT
-    return Action.REHOME if seen.at_rest or not seen.differs else Action.NOTHING
+    return Action.REHOME if seen.at_rest or not seen.differs else Action.WAIT
 
 
 def _pending(seen: Observed) -> Action:
@@ -97,7 +98,7 @@ def _about_parts(seen: Observed) -> Action:
     if seen.kept is not None and (reached or seen.damaged or seen.parts[CONTENT] is None):
         return Action.RESTORE
     if seen.parts[CONTENT] is not None and CONTENT not in seen.damaged:
-        return Action.ADOPT if seen.at_rest else Action.NOTHING
+        return Action.ADOPT if seen.at_rest else Action.WAIT
     return Action.BREAK
 
 
@@ -106,7 +107,7 @@ def _ended(seen: Observed) -> Action:
     if not seen.told:
         return Action.TELL
     if seen.rewritten and seen.begun is None:
-        return Action.ADOPT if seen.at_rest else Action.NOTHING
+        return Action.ADOPT if seen.at_rest else Action.WAIT
     if seen.meta.status is NodeStatus.ARCHIVED:
         if seen.kept is not None and (seen.damaged or seen.differs):
             return Action.RESTORE

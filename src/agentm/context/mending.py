@@ -41,7 +41,7 @@ from agentm.errors import ConcurrentModificationError, InvalidNodeError, Invalid
 from agentm.seam import ABSENT, CompareAndSwap, Held, Locator, Remove, Rename, StorageBackend, require
 
 ACTOR = "process:agentm-repair"
-_NOT_UNDER_THE_LOCK = (Action.NOTHING, Action.REPORT, Action.RELINK)
+_NOT_UNDER_THE_LOCK = (Action.NOTHING, Action.WAIT, Action.REPORT, Action.RELINK)
 _OF_TWO = (Action.FINISH_MOVE, Action.CANCEL_MOVE)
 
 

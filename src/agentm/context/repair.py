@@ -44,6 +44,8 @@ class RepairReport:
     """What a run came to."""
 
     scanned: int = 0
+    waiting: int = 0
+    """Nodes that somebody is editing by hand: the next run adopts what is saved."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -74,6 +76,9 @@ def repair(
     for address in nodes(backend, account, stray=stray):
         report.scanned += 1
         for finding in _mend_safely(backend, address, dry_run, actor, quiet, summariser):
+            if finding.action is Action.WAIT:
+                report.waiting += 1
+                continue
             report.findings.append(finding)
             if finding.alert and not dry_run:
                 log.warning("%s: %s; look at its files. %s", address, finding.action, finding.why)
@@ -94,7 +99,7 @@ def _mend_safely(
         action = decide(seen)
         if action is Action.NOTHING:
             return
-        only_said = dry_run or action is Action.REPORT
+        only_said = dry_run or action in (Action.REPORT, Action.WAIT)
         for done in [action] if only_said else _mend(backend, address, actor, quiet, summariser):
             aside = ", ".join(f"{name}{DAMAGED}" for name in seen.damaged) if done is Action.RESTORE else ""
             why = f"what was no UTF-8 text is kept as {aside}" if aside else ""
