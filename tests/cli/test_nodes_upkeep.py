@@ -195,4 +195,4 @@ def test_an_edit_of_this_moment_is_not_adopted_and_the_repair_says_so(shell, hom
     code, out, err = shell("repair")
     assert (code, "0 repaired" in out) == (0, True)
     assert "edited just now" in err
-    assert shell.json("read", "profile")["content"] == "One."
+    assert shell.done("read", "profile") == "One.\n"
