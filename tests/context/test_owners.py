@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import cast
 
 import pytest
 
-from agentm import Locator
+from agentm import Capabilities, Locator, MemoryBackend
 from agentm.context.contextfs import ContextFS
 from agentm.context.decision import Action
 from agentm.context.node import CONTENT, PARTS
 from agentm.context.outbox import events_of
+from agentm.context.repair import repair
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_uri
-from agentm.errors import ConfigError, InvalidNodeError, NodeBusyError
+from agentm.errors import ConfigError, InvalidNodeError, NodeBusyError, UnsupportedAbilityError
 from agentm.seam import Versioned
 from tests.context.nodes import ALICE, OTHER, VISIT, contents, memory, mended, place
 from tests.context.recording import Recording
@@ -120,3 +122,24 @@ def test_numbers_that_come_again_do_not_make_the_same_event(fs, store):
         store.remove(place(VISIT, name))
     fs.write_node(memory("another"), ALICE)
     assert first.isdisjoint(found.event.event_id for found in events_of(store, parse_uri(VISIT)))
+
+
+@pytest.mark.spec("CTX-08")
+def test_a_store_that_cannot_remove_or_keep_writers_apart_is_refused():
+    class Forever(MemoryBackend):
+        @property
+        def capabilities(self) -> Capabilities:
+            return replace(super().capabilities, remove=False)
+
+    class Crowded(MemoryBackend):
+        @property
+        def capabilities(self) -> Capabilities:
+            return replace(super().capabilities, lock=False, concurrent_writers=True)
+
+    for use in (
+        lambda: ContextFS(Forever()),
+        lambda: repair(Forever()),
+        lambda: ContextFS(Crowded()).write_node(memory("x"), ALICE),
+    ):
+        with pytest.raises(UnsupportedAbilityError):
+            use()

@@ -29,7 +29,7 @@ from agentm.errors import (
     InvalidUriError,
     NodeNotFoundError,
 )
-from agentm.seam import StorageBackend
+from agentm.seam import Remove, StorageBackend, require
 
 LARGEST_BATCH = 1024
 """Nodes written together; each of them is locked meanwhile."""
@@ -58,6 +58,7 @@ class ContextFS:
         quiet: float = QUIET_SECONDS,
         clock: Callable[[], str] = utc_now,
     ) -> None:
+        require(backend, Remove)  # a memory that can never be taken away, or whose beginnings stay, is none
         self.backend = backend
         self.clock = clock
         self._spellings = Spellings(backend)

@@ -98,7 +98,7 @@ def version_before(backend: StorageBackend, address: ContextUri, meta: Meta | No
 
 def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retention) -> None:
     """Let go of what is too old, and of what dead writers left; failing to is harmless."""
-    if meta.version == 1 or not backend.capabilities.remove:
+    if meta.version == 1:
         return
     with suppress(OSError):
         kept = [place for place in places(backend, node) if place.name != meta.history_name]

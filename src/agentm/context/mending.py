@@ -327,7 +327,7 @@ class Executor:
         publish(self._backend, [draft], self._held)
 
     def _remove(self, place: Locator) -> None:
-        if self._backend.capabilities.remove and self._backend.exists(place):
+        if self._backend.exists(place):
             require(self._backend, Remove).remove(place)
 
 

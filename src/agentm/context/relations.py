@@ -179,7 +179,7 @@ def _drop_backlink(backend: StorageBackend, target: ContextUri, origin: str) -> 
     if origin in backlinks(backend, target):
         update(backend, _place(target), lambda text: _listing({*_uris(text)} - {origin}))
     now = read_part(backend, _place(target))
-    if now.text is not None and not _uris(now.text) and backend.capabilities.remove:
+    if now.text is not None and not _uris(now.text):
         with suppress(ConcurrentModificationError, FileNotFoundError):
             require(backend, Remove).remove(_place(target), if_version=now.token)
 

@@ -23,7 +23,7 @@ from agentm.context.tenancy import RequestContext
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
 from agentm.errors import AgentmError, InvalidUriError
-from agentm.seam import Locator, StorageBackend
+from agentm.seam import Locator, Remove, StorageBackend, require
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ def repair(
     An edit made by hand is adopted once nobody has touched its file for ``quiet`` seconds. ``progress`` is called with
     the report so far after every node.
     """
+    require(backend, Remove)
     report = RepairReport()
 
     def stray(place: Locator, error: InvalidUriError) -> None:

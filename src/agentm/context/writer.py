@@ -183,6 +183,5 @@ def _restore(backend: StorageBackend, place: Locator, written: str, old: Part | 
 
 
 def _remove(backend: StorageBackend, place: Locator) -> None:
-    if backend.capabilities.remove:
-        with suppress(FileNotFoundError):
-            require(backend, Remove).remove(place)
+    with suppress(FileNotFoundError):
+        require(backend, Remove).remove(place)
