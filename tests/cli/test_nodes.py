@@ -161,7 +161,7 @@ def test_json_of_each(shell):
     assert moved == {**receipt, "uri": f"{MINE}/cases/tea", "version": 4, "moved_from": receipt["uri"]}
     gone = shell.json("forget", "cases/tea")
     assert gone == {**receipt, "uri": f"{MINE}/cases/tea", "version": 5, "purged": False}
-    assert shell.json("repair") == {"scanned": 2, "dry_run": False, "findings": [], "alerts": 0}
+    assert shell.json("repair") == {"scanned": 2, "waiting": 0, "dry_run": False, "findings": [], "alerts": 0}
 
 
 def test_reading_parts_of_a_memory(shell):

@@ -146,7 +146,8 @@ def check(
             old, new = trees[done], trees[min(done + 1, len(steps))]
             plain = seen_plainly(root)
             assert_between(plain, old, new, step)
-            backend = open_store(root, locks)
+            # Each state is the first that this machine sees of the store: the one before was written to, and is gone.
+            backend = open_store(root, f"{locks}/{os.urandom(6).hex()}")
             assert seen_through(backend) == plain, f"reopened as {seen_through(backend)}, plainly {plain}"
             left = [name for _, _, names in os.walk(root) for name in names if name.startswith(OURS)]
             assert not left, f"left after reopening: {left}"

@@ -59,16 +59,28 @@ class VaultBackend(FileTree):
     def _refuse_vanished(self, root: str | os.PathLike[str]) -> None:
         """A vault that was written to before and is gone is a drive that is not mounted, not an empty vault."""
         path = os.path.abspath(os.path.expanduser(os.fspath(root)))
-        if not os.path.isdir(path) and os.path.exists(self._mutex.path):
+        self._known = os.path.exists(self._mark)
+        if self._known and not os.path.isdir(path):
             raise StoreError(
                 f"{could_not(PROTOCOL, 'open', path)}: it was there before and is not there now; mount it or put it "
-                f"back, or remove {self._mutex.path!r} to begin a new one.",
+                f"back, or remove {self._mark!r} to begin a new one.",
                 code="store_missing",
                 errno=errno.ENOENT,
                 backend=PROTOCOL,
                 verb="open",
                 locator=path,
             )
+
+    @property
+    def _mark(self) -> str:
+        """Beside the lock: that something was written to this vault, and is durable."""
+        return f"{self._mutex.path}.known"
+
+    def _remember(self) -> None:
+        if not self._known:
+            with suppress(OSError):
+                os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600))
+            self._known = True
 
     def __reduce__(self) -> tuple[Callable[..., VaultBackend], tuple[object, ...]]:
         return _reopen, (type(self), self.root, self.lock_root)
@@ -119,6 +131,7 @@ class VaultBackend(FileTree):
         with _durable.settling():
             _durable.sync_dir(parent)
         swap.accept()
+        self._remember()
 
     def _place_all(self, batch: Batch) -> None:
         done: list[Swap] = []
@@ -138,6 +151,7 @@ class VaultBackend(FileTree):
                 batch.settle()
                 for swap in done:
                     swap.accept()
+        self._remember()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is None and not stat.S_ISREG(os.lstat(path).st_mode):
