@@ -7,9 +7,19 @@ import stat
 
 import pytest
 
-from agentm import ROOT, IsDirectoryError, NotDirectoryError, NotTextError, WriteMany, require
+from agentm import (
+    ABSENT,
+    ROOT,
+    ConcurrentModificationError,
+    IsDirectoryError,
+    Locator,
+    NotDirectoryError,
+    NotTextError,
+    WriteMany,
+    require,
+)
 from agentm.backends import _batch
-from tests.backends.stores import PLAIN_FILES, at, refused, tree
+from tests.backends.stores import PLAIN_FILES, at, make_store, refused, tree
 
 pytestmark = pytest.mark.spec("SEAM-09")
 
@@ -157,3 +167,19 @@ class TestPlainFiles:
         for text in ("old", "new"):
             put(backend, some(300, text))
             assert sorted(os.listdir(backend.root)) == [f"d{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("protocol", ["device-local", "vault"])
+def test_a_rival_between_the_look_and_the_placing_is_not_written_over(protocol, tmp_path, monkeypatch):
+    store, rival = make_store(protocol, str(tmp_path)), make_store(protocol, str(tmp_path))
+    texts = [(Locator(f"{n}.md"), "ours") for n in range(20)]
+    real = _batch.Batch.flush
+
+    def flush(batch):
+        rival.write(Locator("7.md"), "theirs")
+        real(batch)
+
+    monkeypatch.setattr(_batch.Batch, "flush", flush)
+    with pytest.raises(ConcurrentModificationError):
+        store.write_many(texts, if_versions=dict.fromkeys((one for one, _ in texts), ABSENT))
+    assert store.read(Locator("7.md")) == "theirs"

@@ -7,17 +7,19 @@ moves is in one place. Whoever is too late is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any
 
 import pytest
 
 from agentm import Held, Locator, MemoryBackend
 from agentm.context.contextfs import ContextFS
+from agentm.context.node import CONTENT
 from agentm.context.repair import repair
 from agentm.errors import AgentmError
-from tests.context.nodes import ALICE, OTHER, VISIT, memory, texts_below
-from tests.context.recording import Recording
+from tests.context.nodes import ALICE, OTHER, VISIT, memory, place, texts_below
+from tests.context.recording import Died, Recording
 
 pytestmark = pytest.mark.spec("CTX-05", "CTX-06", "CTX-08", "CTX-09")
 
@@ -86,6 +88,54 @@ def at_step(number: int, change: Act, rival: Act) -> tuple[bool, bool, bool, Con
         ours = False
     store.before = lambda verb, key: None
     return ours, said["theirs"], said["came"], fs
+
+
+def slept_and_died(first: int, more: int) -> tuple[bool, ContextFS]:
+    """Whether a repair cancelled a move at one step; the mover went on, and died some steps later."""
+    store = Lockless(MemoryBackend())
+    fs = ContextFS(store, quiet=0.0)
+    fs.write_node(memory("one"), ALICE)
+    steps, done = count(1), set[str]()
+
+    def come(verb: str, key: str) -> None:
+        number = next(steps)
+        if number == first:
+            done.update(finding.action.name for finding in repair(store.inner, quiet=0.0).findings)
+        if number >= first + more:
+            raise Died
+
+    store.before = come
+    with suppress(Died, AgentmError):
+        fs.move_node(VISIT, OTHER, ALICE)
+    store.before = lambda verb, key: None
+    return "CANCEL_MOVE" in done, fs
+
+
+def test_a_mover_that_slept_and_then_dies_leaves_the_memory_in_one_place() -> None:
+    cancelled = 0
+    for first in range(1, 30):
+        for more in range(1, 12):
+            came, fs = slept_and_died(first, more)
+            cancelled += came
+            for _ in range(2 * came):
+                shown = [uri for uri in (VISIT, OTHER) if fs.exists(uri, ALICE)]
+                assert len(shown) == 1, f"cancelled at {first}, died {more} steps later: {shown}"
+                repair(fs.backend, quiet=0.0)
+    assert cancelled > 10
+
+
+@pytest.mark.parametrize("change", ["delete", "archive", "write", "undo"])
+def test_what_an_editor_saves_at_any_step_is_kept(change: str) -> None:
+    def save(fs: ContextFS) -> None:
+        fs.backend.write(place(VISIT, CONTENT), "saved by hand")
+
+    for number in range(1, 200):
+        _, _, came, fs = at_step(number, CHANGES[change][1], save)
+        repair(fs.backend, quiet=0.0)
+        kept = "\n".join(texts_below(fs.backend, Locator("accounts")))
+        if not came:
+            return
+        assert "saved by hand" in kept, f"step {number}"
 
 
 @pytest.mark.parametrize("rival", RIVALS)

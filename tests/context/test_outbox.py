@@ -318,3 +318,19 @@ def test_the_loop_goes_on_until_it_is_stopped(fs, store, worker, index):
 
     assert run(worker, pause=7.0, stop=stop).applied == 2
     assert pauses == [0.0, 7.0, 0.0, 7.0]
+
+
+def test_while_one_tells_an_event_another_does_not_tell_a_newer_one(fs, store, index, clock):
+    fs.write_node(memory("one"), ALICE)
+    fs.write_node(memory("two"), ALICE)
+    said: list[int] = []
+
+    class Slow:
+        def apply(self, event: OutboxEvent) -> None:
+            if event.version == 1:
+                said.append(OutboxWorker(store, index, clock=clock).run_once().applied)
+            said.append(-event.version)
+
+    OutboxWorker(store, Slow(), clock=clock).run_once()
+    assert said == [0, -1, -2]
+    assert index.heard == []

@@ -496,3 +496,14 @@ def test_what_cannot_be_read_is_reported_and_not_guessed(fs, store):
         fs.read_node(VISIT, ALICE)
     assert mended(store) == {VISIT: [Action.BREAK]}
     settled(store)
+
+
+def test_a_beginning_with_the_number_of_the_current_version_is_discarded(fs, store):
+    fs.write_node(memory("one"), ALICE)
+    (kept,) = store.list(place(VISIT, ".history"))
+    other = json.loads(store.read(kept))
+    other["meta"]["write_id"] = "000000000000"
+    store.write(kept.parent.child("00000001-000000000000.json"), json.dumps(other))
+    assert mended(store) == {VISIT: [Action.DISCARD]}
+    assert store.list(place(VISIT, ".history")) == [kept]
+    settled(store)

@@ -34,10 +34,10 @@ from agentm.context.node import (
     dump_relations,
     load_relations,
 )
-from agentm.context.reader import Part, Standing, standing_files
+from agentm.context.reader import Part, Standing, standing as read_standing, standing_files
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, publish
-from agentm.errors import AgentmError, InvalidNodeError
+from agentm.errors import AgentmError, InvalidNodeError, LockLostError
 from agentm.seam import ABSENT, Held, Locator, Remove, StorageBackend, require
 
 
@@ -78,6 +78,10 @@ def move(
 ) -> Draft:
     """Lay out the target, unseen; then let the source say that it has gone there: that is the commit; then the rest."""
     draft = _lay_out(backend, current, source, standing[target], target, stamp, held)
+    laid_out = read_standing(backend, target.locator)
+    if laid_out.meta != draft.version.meta or not laid_out.sound():
+        # From its meta on the target is fenced; what was there before, somebody without our lock may have cleared away.
+        raise LockLostError("somebody took away what this move had begun; look where the memory is, and try again.")
     changes = {"status": NodeStatus.MOVED, "version": current.meta.version + 1, "other_uri": str(target), **stamp}
     leaving = Version(replace(current.meta, **changes), current.parts)
     doomed = doomed_files(backend, source.locator, standing[source].files, purge=True)
