@@ -22,10 +22,13 @@ OWN_HOME := env -u AGENTM_INSTALL_PREFIX -u MEMORY_VAULT_PATH -u XDG_CACHE_HOME 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see agentm work: the doctor, then a first write and read (home: .run)
+run: $(READY) ## see agentm work: the doctor, a first write and read, a first memory (home: .run)
 	@mkdir -p "$(RUN_HOME)"
 	@echo '$$ agentm doctor' && $(OWN_HOME) $(PY) -m agentm doctor
 	@echo '$$ python examples/first_steps.py' && $(OWN_HOME) $(PY) examples/first_steps.py
+	@echo '$$ agentm remember "The owner likes green tea." --to preferences/tea' && \
+	    $(OWN_HOME) $(PY) -m agentm remember "The owner likes green tea." --to preferences/tea
+	@echo '$$ agentm ls' && $(OWN_HOME) $(PY) -m agentm ls
 
 test: test-deps static ## everything CI runs: lint, types, imports, all tests
 	$(PY) -m pytest -m "not lab"

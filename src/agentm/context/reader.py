@@ -51,10 +51,6 @@ def standing(backend: StorageBackend, node: Locator) -> Standing:
     return Standing({**{name: read_part(backend, node.child(name)) for name in PARTS}, META: meta}, known)
 
 
-def standing_files(backend: StorageBackend, node: Locator) -> dict[str, Part]:
-    return standing(backend, node).files
-
-
 def read_part(backend: StorageBackend, place: Locator) -> Part:
     try:
         if not backend.capabilities.compare_and_swap:

@@ -34,7 +34,7 @@ from agentm.context.node import (
     dump_relations,
     load_relations,
 )
-from agentm.context.reader import Part, Standing, standing as read_standing, standing_files
+from agentm.context.reader import Part, Standing, standing as read_standing
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, publish
 from agentm.errors import AgentmError, InvalidNodeError, LockLostError
@@ -139,7 +139,7 @@ def finish_move(backend: StorageBackend, arrived: Version, held: Held) -> bool:
     """The source says that it has gone: show the target as any other node, and tell the index (True if it was)."""
     version = Version(replace(arrived.meta, status=NodeStatus.ACTIVE, other_uri=None), arrived.parts)
     node = parse_uri(version.meta.uri).locator
-    draft = Draft(node, version, upserts(version, NO_EDGES), standing_files(backend, node), kept=True)
+    draft = Draft(node, version, upserts(version, NO_EDGES), read_standing(backend, node).files, kept=True)
     publish(backend, [draft], held)
     return draft.told
 
