@@ -173,16 +173,16 @@ def test_an_id_that_several_events_begin_with_is_refused(shell, node):
 
 
 def test_an_index_that_could_not_be_told_is_a_hint(shell, monkeypatch):
-    from agentm.context import writer
+    from agentm import DeviceLocalBackend
 
-    put = writer._put_step
+    put = DeviceLocalBackend.write_many
 
-    def refuse_events(backend, drafts, step):
-        if step == ("event",):
-            raise OSError("full")
-        put(backend, drafts, step)
+    def refuse_events(store, *steps, **options):
+        assert any(".outbox" in place.key for place, _ in steps[-1])
+        put(store, *steps[:-1], **options)
+        raise OSError("full")
 
-    monkeypatch.setattr(writer, "_put_step", refuse_events)
+    monkeypatch.setattr(DeviceLocalBackend, "write_many", refuse_events)
     code, out, err = shell("remember", "Likes tea.")
     assert (code, out) == (0, f"remembered {MINE}/events/likes-tea (version 1)\n")
     assert err == "agentm: hint: the index could not be told; agentm repair makes up for it.\n"

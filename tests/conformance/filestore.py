@@ -19,6 +19,8 @@ from typing import Any, ClassVar
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import ABSENT, Capabilities, Info, Locator, StorageBackend, Versioned
 
+Texts = Sequence[tuple[Locator, str]]
+
 _TEMP = ".filestore-"
 
 
@@ -190,9 +192,12 @@ class LockingFileStore(FileStore):
         finally:
             os.close(fd)
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
-        for locator, content in texts:
-            self.write(locator, content)
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        for number, step in enumerate(steps):
+            if options.get("before"):
+                options["before"](number)
+            for locator, content in step:
+                self.write(locator, content)
 
 
 # Broken where several processes meet.
@@ -481,8 +486,8 @@ class SwapsInPlace(AbleFileStore):
 
 
 class WritesManyInPlace(LockingFileStore):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
-        for locator, content in texts:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        for locator, content in (text for step in steps for text in step):
             os.makedirs(os.path.dirname(self.path(locator)), exist_ok=True)
             with open(self.path(locator), "wb", buffering=0) as file:
                 file.write(content.encode())
@@ -491,7 +496,8 @@ class WritesManyInPlace(LockingFileStore):
 class WritesManyLater(LockingFileStore):
     """Answers when the last of them is still to come."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        [texts] = steps
         *first, self.last = texts
         super().write_many(first, **options)
 
@@ -502,11 +508,11 @@ class WritesManyLater(LockingFileStore):
 class MovesTheOldOnesAway(LockingFileStore):
     """Takes all the old texts out of the way before it puts the new ones there."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
-        for locator, _ in texts:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        for locator, _ in (text for step in steps for text in step):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path(locator))
-        super().write_many(texts, **options)
+        super().write_many(*steps, **options)
 
 
 # Broken flags.

@@ -14,6 +14,12 @@ from agentm.backends.memory import MemoryBackend
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import ABSENT, ROOT, Capabilities, Change, Info, Locator, Versioned
 
+Texts = Sequence[tuple[Locator, str]]
+
+
+def _joined(steps: tuple[Texts, ...]) -> list[tuple[Locator, str]]:
+    return [text for step in steps for text in step]
+
 
 class ResolvesToText(MemoryBackend):
     def resolve(self, *parts: str) -> Any:
@@ -443,57 +449,93 @@ class AlwaysSaysOurs(MemoryBackend):
 
 
 class WritesTheFirstOfTwo(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         super().write_many(
             list({locator: (locator, content) for locator, content in reversed(texts)}.values()), **options
         )
 
 
 class WritesOneBatch(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         super().write_many(texts[:256], **options)
 
 
 class WritesManyAsLines(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         super().write_many([(locator, "\n".join(content.splitlines())) for locator, content in texts], **options)
 
 
 class WritesManyIntoOldDirectories(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         for locator, _ in texts:
             self.info(locator.parent)
         super().write_many(texts, **options)
 
 
 class WritesManyButNotOver(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         super().write_many([text for text in texts if not self.exists(text[0])], **options)
 
 
 class SkipsWhatItCannotWrite(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         for text in texts:
             with suppress(OSError):
                 super().write_many([text], **options)
 
 
 class NeedsOneText(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         if texts[0]:
             super().write_many(texts, **options)
 
 
 class NeedsTwoTexts(MemoryBackend):
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         if len(texts) != 1:
             super().write_many(texts, **options)
+
+
+class WritesAllStepsAtOnce(MemoryBackend):
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        before = options.pop("before", None) or (lambda number: None)
+        super().write_many(_joined(steps), **options)
+        for number in range(len(steps)):
+            before(number)
+
+
+class TellsNobodyOfSteps(MemoryBackend):
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        super().write_many(*steps, if_versions=options.get("if_versions"))
+
+
+class WritesEachStepTooEarly(MemoryBackend):
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        for number, step in enumerate(steps):
+            super().write_many(step, if_versions=options.get("if_versions") if len(steps) == 1 else None)
+            if options.get("before"):
+                options["before"](number)
+
+
+class SwallowsWhatStopsIt(MemoryBackend):
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        with suppress(RuntimeError):
+            super().write_many(*steps, **options)
 
 
 class EmptiesManyOnRefusal(MemoryBackend):
     """Makes room for all of them first, and finds out later."""
 
-    def write_many(self, texts: Sequence[tuple[Locator, str]], **options: Any) -> None:
+    def write_many(self, *steps: Texts, **options: Any) -> None:
+        texts = _joined(steps)
         for locator, _ in texts:
             if locator.key not in self._dirs and not any(key in self._files for key in _above(locator)):
                 self.write(locator, "")
@@ -546,6 +588,10 @@ ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("write_many", NeedsOneText, set()),
     ("write_many", NeedsTwoTexts, set()),
     ("write_many", EmptiesManyOnRefusal, set()),
+    ("write_many", WritesAllStepsAtOnce, set()),
+    ("write_many", TellsNobodyOfSteps, set()),
+    ("write_many", WritesEachStepTooEarly, set()),
+    ("write_many", SwallowsWhatStopsIt, set()),
 )
 
 

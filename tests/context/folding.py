@@ -42,14 +42,6 @@ class Folding(Recording):
     def mkdir(self, locator: Locator) -> Locator:
         return super().mkdir(self.real(locator))
 
-    def write_many(self, texts: Any, **options: Any) -> None:
-        versions = options.get("if_versions") or {}
-        for place, text in texts:
-            if place in versions:
-                self.write_versioned(place, text, if_version=versions[place])
-            else:
-                self.write(place, text)
-
     def lock(self, *locators: Locator) -> Any:
         # By the key as it is given, as the built-in stores do: folding is for those who lock.
         held: Held = self.inner.lock(*locators)

@@ -59,10 +59,17 @@ class Recording(StorageBackend):
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    def write_many(self, texts: Any, **options: Any) -> None:
-        for place, _ in texts:
-            self.note("write", place)
-        self.inner.write_many(texts, **options)
+    def write_many(self, *steps: Any, if_versions: Any = None, before: Any = None) -> None:
+        """One by one, so that it can fail or die at each of them."""
+        versions = dict(if_versions or {})
+        for number, step in enumerate(steps):
+            if before is not None:
+                before(number)
+            for place, text in step:
+                if place in versions:
+                    self.write_versioned(place, text, if_version=versions.pop(place))
+                else:
+                    self.write(place, text)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)

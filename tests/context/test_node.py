@@ -148,6 +148,7 @@ def test_the_order_is_content_relations_tiers_meta_event(fs, store):
         ".relations.json",
         ".abstract.md",
         ".meta.json",
+        "other events",
         "event",
     ]
     assert ORDER[COMMIT] == (".meta.json",)

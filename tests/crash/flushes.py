@@ -19,16 +19,17 @@ _KINDS = (
 
 
 def flushes(trace: Trace) -> dict[str, list[int]]:
-    """What is flushed once which change of names was made → the operations of the trace that do it."""
+    """What is flushed, for a folder after which change of its names → the operations of the trace that do it."""
     names = _last_names(trace)
     found: dict[str, list[int]] = {}
-    last = "nothing is done"
+    last: dict[int, str] = {}
     for at, op in enumerate(trace.ops):
         if isinstance(op, Relink):
-            last = _change(op)
+            last |= {directory: _change(op) for (directory, _), _ in op.changes}
         elif isinstance(op, Sync):
             name = names[op.inode]
-            label = f"the file {name}" if op.inode in trace.files else f"the folder {name} once {last}"
+            done = last.get(op.inode, "nothing is done")
+            label = f"the file {name}" if op.inode in trace.files else f"the folder {name} once {done}"
             found.setdefault(label, []).append(at)
     return found
 

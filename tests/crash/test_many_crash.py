@@ -29,10 +29,10 @@ CALLS: dict[str, tuple[list[Text], list[Text]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["flushed as a whole", "flushed one by one"])
+def small_batches(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
     """Batches of a size that can be looked at in every state."""
-    monkeypatch.setattr(_tree, "SMALLEST_BATCH", 2)
+    monkeypatch.setattr(_batch, "SMALLEST_BATCH", 2 if request.param == "flushed as a whole" else 100)
     monkeypatch.setattr(_tree, "LARGEST_BATCH", 3)
     with scratch() as directory:
         fd = os.open(directory, os.O_RDONLY)
@@ -41,6 +41,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
                 missing("no file system here can be flushed as a whole")
         finally:
             os.close(fd)
+    return str(request.param)
 
 
 def check(store: str, before: Sequence[Text], texts: Sequence[Text], *, model: str = "reorder") -> Survey:
@@ -85,7 +86,47 @@ def test_every_state_after_a_crash_is_whole(store: str, name: str, model: str) -
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_flushes_are_shared(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+def test_nothing_of_a_step_is_seen_before_all_of_the_step_before_it_survives(store: str) -> None:
+    steps = [[("a/one", "1"), ("a/two", "2")], [("b/three", "3")], [("a/one", "4"), ("five", "5")]]
+    seen: set[int] = set()
+    with scratch() as root, scratch() as locks:
+        backend = STORES[store](root, locks)
+
+        def action(recorder: Recorder) -> None:
+            places = [[(Locator(key), text) for key, text in step] for step in steps]
+            backend.write_many(*places, before=lambda number: recorder.mark(f"{number}"))  # type: ignore[attr-defined]
+
+        def verify(directory: str, state: CrashState) -> None:
+            found = seen_plainly(directory).files
+            for number in range(len(steps)):
+                later = {item for step in steps[number:] for item in step}
+                if later & found.items():
+                    assert all(found.get(key) in (text, "4") for step in steps[:number] for key, text in step)
+                    seen.add(number)
+                    assert f"{number}" in {mark.label for mark in state.marks}, "seen before it was announced"
+
+        result = survey(record(root, action), verify)
+    assert not result.failures, result.failures[0]
+    assert seen == {0, 1, 2}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_raised_before_a_step_ends_it_there_and_leaves_nothing_behind(store: str) -> None:
+    def stop(number: int) -> None:
+        if number == 1:
+            raise KeyboardInterrupt
+
+    with scratch() as root, scratch() as locks:
+        backend = STORES[store](root, locks)
+        steps = [[(Locator(f"{step}/{n}"), "x") for n in range(4)] for step in range(3)]
+        with pytest.raises(KeyboardInterrupt):
+            backend.write_many(*steps, before=stop)  # type: ignore[attr-defined]
+        assert set(seen_plainly(root).files) == {f"0/{n}" for n in range(4)}
+        assert not [name for name in os.listdir(root) if name.startswith(OURS)]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_flushes_are_shared(monkeypatch: pytest.MonkeyPatch, store: str, small_batches: str) -> None:
     """Else the states above would be those of single writes."""
     flushed: list[str] = []
     real = _durable.sync_file_system
@@ -96,7 +137,11 @@ def test_flushes_are_shared(monkeypatch: pytest.MonkeyPatch, store: str) -> None
         backend = STORES[store](root, locks)
         flushed.clear()
         backend.write_many([(Locator(f"d{n}/e/note"), f"{n}") for n in range(6)])  # type: ignore[attr-defined]
-    assert flushed == ["all"] * 4
+    if small_batches == "flushed as a whole":
+        assert flushed == ["all"] * 3
+    else:
+        assert flushed[:6] == ["a file"] * 6
+        assert set(flushed[6:]) == {"a directory"}
 
 
 # Bugs planted on purpose: each must be seen.

@@ -25,6 +25,11 @@ OLD = {f"d{n % 3}/{n}": f"old {n}" for n in range(COUNT)}
 NEW = {f"d{n % 3}/{n}": f"new {n} " * 50 for n in range(COUNT)}
 
 
+@pytest.fixture(autouse=True)
+def flushed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_batch, "SMALLEST_BATCH", 3)  # as many as there are folders
+
+
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -1,12 +1,12 @@
-"""Many files made durable with two flushes of the whole file system instead of two for each of them.
+"""Many files made durable together: laid out and flushed first, then put in place.
 
-It does for all what an fsync does for one, but only where the system keeps that promise:
+A flush of the whole file system does for all what an fsync does for one, but only where the system keeps that promise:
 
 - before Linux 5.17 it may fail and not say so
 - FUSE and network file systems do not pass it on to their servers
 - an overlay passes it on, but not the errors that come back
 
-Elsewhere a batch cannot be opened, and its files are written one by one.
+Elsewhere a batch that needs it cannot be opened, and its files are written one by one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from contextlib import suppress
 from agentm.backends import _durable
 from agentm.backends._files import mode_of
 
-SMALLEST_BATCH = 8
-"""For fewer files their own flushes are faster, and wait for nothing that other programs have written."""
+SMALLEST_BATCH = 24
+"""For fewer files, or folders, their own flushes are as fast, and wait for nothing that other programs have written."""
 
 LARGEST_BATCH = 2048
 """While they are put in place, other writers of the store wait."""
@@ -38,18 +38,38 @@ class TempFolder:
     Closing it removes the files that were not placed.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, keep_open: bool = False) -> None:
         self.path, self._lock = _make_locked(directory)
         self._files: list[_durable.Ready] = []
+        self._keep_open = keep_open
+        self._open: list[int] = []
 
     def fill(self, data: bytes, mode: int | None = None) -> _durable.Ready:
-        """A new file with these bytes, which somebody else flushes together with the others."""
+        """A new file with these bytes, to be flushed together with the others, by `flush` if they are kept open."""
         file = _durable.Ready(f"{self.path}{os.sep}{len(self._files)}")
         self._files.append(file)
-        _durable.write_new(file.path, data, mode)
+        fd = _durable.write_new(file.path, data, mode)
+        self._open.append(fd)
+        if not self._keep_open:
+            self._close_one()
         return file
 
+    def flush(self) -> None:
+        """Flush and close the files, once. After an error they are worthless."""
+        for fd in self._open:
+            _durable.begin_sync(fd)
+        for fd in self._open:
+            _durable.sync_file(fd)
+        while self._open:
+            self._close_one()
+
+    def _close_one(self) -> None:
+        _durable.close_new(self._open.pop())
+
     def close(self) -> None:
+        while self._open:
+            with suppress(OSError):
+                self._close_one()
         for file in self._files:
             if not file.placed:
                 with suppress(OSError):
@@ -81,52 +101,74 @@ def _make_locked(directory: str) -> tuple[str, int]:
 
 
 class Batch:
-    """Temporary files that are filled, flushed together, put in place one by one, and flushed together again."""
+    """Temporary files that are filled, flushed together, and put in place part by part, each part flushed together.
 
-    def __init__(self, directory: str, directories: _durable.Directories) -> None:
+    Many are flushed with the whole file system. A few are flushed one after the other, which waits for nothing that
+    other programs have written, and costs little more than one flush: the first of them takes the others along.
+    """
+
+    def __init__(self, directory: str, directories: _durable.Directories, size: int) -> None:
         self.placed = 0
         """How many are in place, from the first one on."""
         self._directory = directory
         self._directories = directories
+        self._size = size
         self._file_system = -1
         self._folder: TempFolder | None = None
         self._ready: list[tuple[_durable.Ready, str, bytes, str | None]] = []
         self._parents: set[str] = set()
+        self._unsettled: set[str] = set()
 
     def fill(self, path: str, data: bytes, if_version: str | None) -> None:
         assert self._folder is not None, "a batch is filled inside its block"
-        self._ready.append((self._folder.fill(data, mode_of(path)), path, data, if_version))
         parent = os.path.dirname(path)
         if parent not in self._parents:
             self._directories.ensure(parent, flush=False)
             self._parents.add(parent)
+        self._ready.append((self._folder.fill(data, mode_of(path)), path, data, if_version))
 
     def flush(self) -> None:
         """Make everything durable that was filled; nothing may be put in place before."""
-        _durable.sync_file_system(self._file_system)
-        for parent in self._parents:
-            self._directories.survived(parent)
+        assert self._folder is not None, "a batch is flushed inside its block"
+        if self._whole:
+            _durable.sync_file_system(self._file_system)
+            for parent in self._parents:
+                self._directories.survived(parent)
+        else:
+            self._folder.flush()
+            self._directories.flush(self._parents)
 
-    def place(self, put: Put) -> None:
-        """Put the files in place, in order. `settle` must follow, also after an error."""
-        for one in self._ready:
+    def place(self, count: int, put: Put) -> None:
+        """Put the next files in place, in order. `settle` must follow, also after an error."""
+        for one in self._ready[self.placed : self.placed + count]:
             put(*one)
             self.placed += 1
+            self._unsettled.add(os.path.dirname(one[1]))
 
     def settle(self) -> None:
         """Make durable that they are in place, as far as they are."""
-        if self.placed:
+        parents, self._unsettled = self._unsettled, set()
+        if self._whole and len(parents) >= SMALLEST_BATCH:
             with _durable.settling():
                 _durable.sync_file_system(self._file_system)
+            return
+        for parent in sorted(parents):
+            with _durable.settling():
+                _durable.sync_dir(parent)
+
+    @property
+    def _whole(self) -> bool:
+        return self._size >= SMALLEST_BATCH
 
     def __enter__(self) -> Batch:
         """OSError where its flushes would not be worth anything."""
-        # Before any of the files: a flush reports the errors since this descriptor was opened.
-        self._file_system = os.open(self._directory, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
-            if not _flushes_as_a_whole(self._file_system):
-                raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-            self._folder = TempFolder(self._directory)
+            if self._whole:
+                # Before any of the files: a flush reports the errors since this descriptor was opened.
+                self._file_system = os.open(self._directory, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                if not _flushes_as_a_whole(self._file_system):
+                    raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+            self._folder = TempFolder(self._directory, keep_open=not self._whole)
         except BaseException:
             self.__exit__()
             raise
@@ -135,8 +177,9 @@ class Batch:
     def __exit__(self, *error: object) -> None:
         if self._folder is not None:
             self._folder.close()
-        with suppress(OSError):
-            os.close(self._file_system)
+        if self._file_system >= 0:
+            with suppress(OSError):
+                os.close(self._file_system)
 
 
 def _flushes_as_a_whole(fd: int) -> bool:

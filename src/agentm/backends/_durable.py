@@ -168,15 +168,21 @@ def open_locked(path: str) -> int:
     return -1
 
 
-def write_new(path: str, data: bytes, mode: int | None = None) -> None:
-    """A new file that somebody else flushes, together with others."""
+def write_new(path: str, data: bytes, mode: int | None = None) -> int:
+    """A new file that somebody else flushes, together with others: the descriptor, for `close_new`."""
     fd = os.open(path, _CREATE | _FLAGS, 0o666)
     _being_filled.add(fd)
     try:
         _fill(fd, data, mode)
-    finally:
-        _being_filled.discard(fd)
-        os.close(fd)
+    except BaseException:
+        close_new(fd)
+        raise
+    return fd
+
+
+def close_new(fd: int) -> None:
+    _being_filled.discard(fd)
+    os.close(fd)
 
 
 def _fill(fd: int, data: bytes, mode: int | None) -> None:
@@ -190,6 +196,13 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def begin_sync(fd: int) -> None:
+    """Have the system begin to write a file out: a hint, so that flushing several waits for all of them at once."""
+    if sys.platform.startswith("linux"):
+        with suppress(OSError):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def sync_file(fd: int) -> None:
@@ -285,7 +298,7 @@ class Directories:
     def ensure(self, path: str, *, flush: bool = True) -> list[str]:
         """Make sure that a directory below the top is there and survives; says which ones had to be made.
 
-        Without ``flush`` somebody else flushes it, together with others, and then says so (`survived`).
+        Without ``flush`` somebody else flushes it, together with others (`flush`, or `survived`).
         """
         if self._known(path):
             return []
@@ -293,6 +306,16 @@ class Directories:
             self._flush_top()
         missing = list(self._unknown(path))
         return _make(reversed(missing), self._flush_entry if flush else lambda parent, path: None)
+
+    def flush(self, paths: Iterable[str]) -> None:
+        """Flush the way down to directories that are there, each directory on it once."""
+        unknown = {directory for path in paths for directory in self._unknown(path)}
+        if unknown and not self._flushed:
+            self._flush_top()
+        for parent in sorted({os.path.dirname(directory) for directory in unknown}):
+            sync_dir(parent)
+        for directory in unknown:
+            self._flushed[directory] = os.lstat(directory).st_ino
 
     def survived(self, path: str) -> None:
         """Somebody has flushed a directory, and the way down to it."""

@@ -13,12 +13,12 @@ import stat
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import accumulate, repeat
 from typing import NamedTuple, NoReturn
 
 from agentm.backends import _durable, _refusals
-from agentm.backends._batch import LARGEST_BATCH, SMALLEST_BATCH, Batch
+from agentm.backends._batch import LARGEST_BATCH, Batch
 from agentm.backends._files import content as content_at, mode_of, read_bytes, stamps, version_of
 from agentm.backends._mutex import lost
 from agentm.backends._text import decode, encode
@@ -83,8 +83,8 @@ class FileTree(StorageBackend):
         """Put bytes in place, durably, if the place has that version (None: whatever it has)."""
 
     @abstractmethod
-    def _place_all(self, batch: Batch) -> None:
-        """Put the files of a batch in place and settle it."""
+    def _place_some(self, batch: Batch, count: int) -> None:
+        """Put the next files of a batch in place and settle them."""
 
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
@@ -222,46 +222,71 @@ class FileTree(StorageBackend):
         return version_of(self._write("write", locator, content, if_version))
 
     def write_many(
-        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+        self,
+        *steps: Sequence[tuple[Locator, str]],
+        if_versions: Mapping[Locator, str] | None = None,
+        before: Callable[[int], None] | None = None,
     ) -> None:
         expected = dict(if_versions or {})
         items = [
             # Of two texts for one place, the first finds the version; the second comes after it.
-            _Item(at, self._file_path("write", at), self._encoded("write", at, text), expected.pop(at, None))
-            for at, text in texts
+            [
+                _Item(at, self._file_path("write", at), self._encoded("write", at, text), expected.pop(at, None))
+                for at, text in step
+            ]
+            for step in steps
         ]
-        for item in items:
+        every = [item for step in items for item in step]
+        for item in every:
             with self._reporting("write", item.locator):
                 mode_of(item.path)  # a directory among them is refused before anything is written
                 if item.if_version is not None:
                     _refusals.check_token(item.if_version, backend=self.protocol, locator=item.locator)
                     self._expect(item.if_version, content_at(item.path))
-        for start in range(0, len(items), LARGEST_BATCH):
-            several = items[start : start + LARGEST_BATCH]
-            for item in several[self._write_together(several) :]:
-                with self._reporting("write", item.locator):
-                    self._publish(item.path, item.data, item.if_version)
+        with ExitStack() as stack:
+            batch = None if len(every) < 2 or _nested(every) else self._laid_out(every, stack)
+            for number, step in enumerate(items):
+                if before is not None:
+                    before(number)
+                for item in step[self._put_together(step, batch) if batch else 0 :]:
+                    batch = None  # it has failed
+                    with self._reporting("write", item.locator):
+                        self._publish(item.path, item.data, item.if_version)
 
-    def _write_together(self, items: Sequence[_Item]) -> int:
-        """Write texts with shared flushes; how many, from the first one on, is what it returns.
+    def _laid_out(self, items: Sequence[_Item], stack: ExitStack) -> Batch | None:
+        """The texts in temporary files that survive a crash, which nobody sees yet.
 
-        An error of the system ends it: whoever then writes the rest one by one succeeds, because another file system
-        is mounted below the root or there are too few descriptors, or learns what is wrong with which of them.
+        None after an error of the system: whoever then writes them one by one succeeds, because there were too few
+        descriptors, or learns what is wrong with which of them.
         """
-        if len(items) < SMALLEST_BATCH or _nested(items):
-            return 0
-        batch = Batch(self.root, self._directories)
         try:
-            with batch:
-                for item in items:
-                    batch.fill(item.path, item.data, item.if_version)
-                batch.flush()
-                self._place_all(batch)
-        except (AgentmError, _durable.Unsettled) as cause:
-            self._fail(cause, "write", items[min(batch.placed, len(items) - 1)].locator)
+            batch = stack.enter_context(Batch(self.root, self._directories, len(items)))
+            for item in items:
+                batch.fill(item.path, item.data, item.if_version)
+            batch.flush()
         except OSError:
-            pass
-        return batch.placed
+            stack.close()
+            return None
+        return batch
+
+    def _put_together(self, items: Sequence[_Item], batch: Batch) -> int:
+        """Put the texts of a step in place with shared flushes; how many, from the first one on, is what it returns.
+
+        Others are let in now and then. An error of the system ends it as above, or because another file system is
+        mounted below the root.
+        """
+        done = 0
+        while done < len(items):
+            several = items[done : done + LARGEST_BATCH]
+            before = batch.placed
+            try:
+                self._place_some(batch, len(several))
+            except (AgentmError, _durable.Unsettled) as cause:
+                self._fail(cause, "write", several[min(batch.placed - before, len(several) - 1)].locator)
+            except OSError:
+                return done + batch.placed - before
+            done += len(several)
+        return done
 
     def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
         base = f"{below.key}/" if below.key else ""

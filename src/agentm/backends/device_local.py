@@ -82,7 +82,7 @@ class DeviceLocalBackend(FileTree):
                     self._expect(if_version, content(path))
                 _put(temp, path)
 
-    def _place_all(self, batch: Batch) -> None:
+    def _place_some(self, batch: Batch, count: int) -> None:
         def put(temp: _durable.Ready, path: str, data: bytes, if_version: str | None) -> None:
             if if_version is not None:
                 self._expect(if_version, content(path))
@@ -90,7 +90,7 @@ class DeviceLocalBackend(FileTree):
 
         try:
             with lock_directory(self.root):
-                batch.place(put)
+                batch.place(count, put)
         finally:
             batch.settle()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -180,17 +180,24 @@ class MemoryBackend(StorageBackend):
                 self._changed.notify_all()
 
     def write_many(
-        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+        self,
+        *steps: Sequence[tuple[Locator, str]],
+        if_versions: Mapping[Locator, str] | None = None,
+        before: Callable[[int], None] | None = None,
     ) -> None:
         expected = dict(if_versions or {})
         with self._changed:
             for locator, version in expected.items():
                 self._check("write", locator, version)
-            for locator, content in texts:
-                if locator in expected:
-                    self.write_versioned(locator, content, if_version=expected.pop(locator))
-                else:
-                    self.write(locator, content)
+        for number, step in enumerate(steps):
+            if before is not None:
+                before(number)
+            with self._changed:
+                for locator, content in step:
+                    if locator in expected:
+                        self.write_versioned(locator, content, if_version=expected.pop(locator))
+                    else:
+                        self.write(locator, content)
 
     def _put(self, verb: str, locator: Locator, content: str, if_version: str | None) -> str:
         data = encode(content, backend=PROTOCOL, verb=verb, locator=locator.key)

@@ -22,7 +22,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from agentm.backends import _refusals
@@ -208,17 +208,29 @@ class SqliteBackend(StorageBackend):
             return _put_row(tree, verb, locator, data, if_version)
 
     def write_many(
-        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+        self,
+        *steps: Sequence[tuple[Locator, str]],
+        if_versions: Mapping[Locator, str] | None = None,
+        before: Callable[[int], None] | None = None,
     ) -> None:
-        """All in one transaction: here all of them land, or none."""
+        """Each step in one transaction: here all of it lands, or nothing."""
         expected = dict(if_versions or {})
-        rows = [(at, encode(text, backend=PROTOCOL, verb="write", locator=at.key)) for at, text in texts]
-        for at, _ in rows:
+        rows = [
+            [(at, encode(text, backend=PROTOCOL, verb="write", locator=at.key)) for at, text in step] for step in steps
+        ]
+        for at, _ in (row for step in rows for row in step):
             _refusals.check_names(at, backend=PROTOCOL, verb="write")
-        if rows:
-            with self._file.change("write", rows[0][0].key) as tree:
-                for at, data in rows:
-                    _put_row(tree, "write", at, data, expected.pop(at, None))
+        unchecked = dict(expected)
+        for number, step in enumerate(rows):
+            if before is not None:
+                before(number)
+            if step:
+                with self._file.change("write", step[0][0].key) as tree:
+                    while unchecked:  # all of them before the first step is written
+                        place, version = unchecked.popitem()
+                        _check_version("write", place, _standing(tree, place.key), version)
+                    for at, data in step:
+                        _put_row(tree, "write", at, data, expected.pop(at, None))
 
 
 class SqliteWatcher:

@@ -133,7 +133,7 @@ class VaultBackend(FileTree):
         swap.accept()
         self._remember()
 
-    def _place_all(self, batch: Batch) -> None:
+    def _place_some(self, batch: Batch, count: int) -> None:
         done: list[Swap] = []
 
         def put(temp: _durable.Ready, path: str, data: bytes, if_version: str | None) -> None:
@@ -144,13 +144,13 @@ class VaultBackend(FileTree):
             _exchange(held, swap, temp)
             done.append(swap)
 
-        with self._mutex.hold() as held:
-            try:
-                batch.place(put)
-            finally:
-                batch.settle()
-                for swap in done:
-                    swap.accept()
+        try:
+            with self._mutex.hold() as held:
+                batch.place(count, put)
+        finally:
+            batch.settle()
+            for swap in done:
+                swap.accept()
         self._remember()
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:

@@ -30,6 +30,7 @@ def write_many(trial: Trial) -> str:
     _lands(trial, put, "other texts over these", {key: f"new {text}" for key, text in many.items()})
     _the_last_one_wins(trial, put)
     _refusals(trial, put)
+    _steps(trial)
     if trial.backend.capabilities.compare_and_swap:
         _versions(trial)
     return f"{MANY} at once, " + ("confirmed by an oracle" if trial.raw else "no oracle for the raw bytes")
@@ -50,6 +51,41 @@ def _the_last_one_wins(trial: Trial, put: Put) -> None:
     same("read of a place that was named twice", trial.backend.read(place), "last\n")
     put([(place, "first\n"), (place, "second\n"), (place, "third\n")])
     same("read of a place that was named three times", trial.backend.read(place), "third\n")
+
+
+def _steps(trial: Trial) -> None:
+    store = require(trial.backend, WriteMany)
+    for size in (1, 20):
+        steps = [[(trial.at(f"steps/{size}/{step}-{n}.md"), f"{n}\n") for n in range(size)] for step in range(3)]
+        called: list[int] = []
+
+        def look(number: int, steps: list[list[tuple[Locator, str]]] = steps, called: list[int] = called) -> None:
+            called.append(number)
+            for at, step in enumerate(steps):
+                there = [trial.backend.exists(place) for place, _ in step]
+                same(f"before step {number}: whether step {at} is there", set(there), {at < number})
+
+        store.write_many(*steps, before=look)
+        same("the steps of which ``before`` was told", called, [0, 1, 2])
+        for place, text in (text for step in steps for text in step):
+            same(f"read of {place.key!r} once all steps are done", trial.backend.read(place), text)
+        _stops(trial, size)
+
+
+def _stops(trial: Trial, size: int) -> None:
+    def stop(number: int) -> None:
+        if number:
+            raise RuntimeError("no further")
+
+    steps = [[(trial.at(f"stopped/{size}/{step}-{n}.md"), f"{n}\n") for n in range(size)] for step in range(2)]
+    refuses(
+        "write_many of two steps with a ``before`` that raises",
+        (RuntimeError,),
+        partial(require(trial.backend, WriteMany).write_many, *steps, before=stop),
+    )
+    for number, step in enumerate(steps):
+        there = {trial.backend.exists(place) for place, _ in step}
+        same(f"whether step {number} is there after ``before`` raised at step 1", there, {number == 0})
 
 
 def _versions(trial: Trial) -> None:

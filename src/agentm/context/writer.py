@@ -5,7 +5,7 @@
     ② relations
     ③ abstract and overview
     ④ meta                                           the commit point
-    ⑤ the event for the index
+    ⑤ the events for the index                       that of the version last: where it is, all are
 
 Each step is durable before the next begins. Until ④ a reader sees the old version, from then on the new one. An error
 before ④ takes everything back; a crash leaves it to the repair.
@@ -41,6 +41,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     (RELATIONS,),
     (ABSTRACT, OVERVIEW),
     (META,),
+    ("other events",),
     ("event",),
 )
 COMMIT = ORDER.index((META,))
@@ -93,8 +94,9 @@ class Draft:
         """The files of one step: place, text, and the token of what it may replace."""
         if step == (HISTORY,):
             return [] if self.kept else [(self._history_place, dump_version(self.version), ABSENT)]
-        if step == ("event",):
-            return [(event_place(self.node, event.event_id), dump_event(event), None) for event in self.events]
+        if step in (("other events",), ("event",)):
+            events = self.events[-1:] if step == ("event",) else self.events[:-1]
+            return [(event_place(self.node, event.event_id), dump_event(event), None) for event in events]
         return [(self.node.child(name), self._text(name), self._token(name)) for name in step if self._differs(name)]
 
     def _differs(self, name: str) -> bool:
@@ -132,20 +134,24 @@ class Draft:
 
 def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progress: Progress | None = None) -> None:
     """Take drafts through all steps, sharing the flushes of each step among them."""
+
+    def before(number: int) -> None:
+        """Look at the lock before each step; all steps before this one survive a power cut."""
+        if number > COMMIT:
+            for draft in drafts:
+                draft.committed = True
+        if progress is not None and number:
+            progress(number, len(ORDER))
+        if not held.ours():
+            raise LockLostError("this process slept through its turn and another one took over; read again and retry.")
+
     try:
-        for number, step in enumerate(ORDER):
-            if not held.ours():
-                raise LockLostError(
-                    "this process slept through its turn and another one took over; read again and retry."
-                )
-            _put_step(backend, drafts, step)
-            if number == COMMIT:
-                for draft in drafts:
-                    draft.committed = True
-            if progress is not None:
-                progress(number + 1, len(ORDER))
+        steps = [[text for draft in drafts for text in draft.texts(step)] for step in ORDER]
+        _put(backend, steps, before)
         for draft in drafts:
             draft.told = True
+        if progress is not None:
+            progress(len(ORDER), len(ORDER))
     except BaseException as error:
         for draft in drafts:
             if not draft.committed and held.ours() and not draft.may_have_landed(backend):
@@ -155,21 +161,26 @@ def publish(backend: StorageBackend, drafts: Sequence[Draft], held: Held, progre
             raise
 
 
-def _put_step(backend: StorageBackend, drafts: Sequence[Draft], step: tuple[str, ...]) -> None:
-    texts = [text for draft in drafts for text in draft.texts(step)]
-    if len(texts) > 1 and len(drafts) > 1 and backend.capabilities.write_many:
-        versions = {place: token for place, text, token in texts if token is not None}
-        able = backend.capabilities.compare_and_swap
+def _put(
+    backend: StorageBackend, steps: list[list[tuple[Locator, str, str | None]]], before: Callable[[int], None]
+) -> None:
+    """Each step durable before the next. The lock keeps others out; the tokens those who lost it and wake up late."""
+    able = backend.capabilities
+    if able.write_many:
+        versions = {place: token for step in steps for place, _, token in step if token is not None}
         require(backend, WriteMany).write_many(
-            [(place, text) for place, text, _ in texts], if_versions=versions if able else None
+            *([(place, text) for place, text, _ in step] for step in steps),
+            if_versions=versions if able.compare_and_swap else None,
+            before=before,
         )
         return
-    for place, text, token in texts:
-        if token is None or not backend.capabilities.compare_and_swap:
-            backend.write(place, text)
-        else:
-            # The lock keeps others out; the token keeps out those who lost it and wake up late.
-            require(backend, CompareAndSwap).write_versioned(place, text, if_version=token)
+    for number, step in enumerate(steps):
+        before(number)
+        for place, text, token in step:
+            if token is None or not able.compare_and_swap:
+                backend.write(place, text)
+            else:
+                require(backend, CompareAndSwap).write_versioned(place, text, if_version=token)
 
 
 def _restore(backend: StorageBackend, place: Locator, written: str, old: Part | None) -> None:

@@ -127,13 +127,19 @@ class Lock(Protocol):
 
 class WriteMany(Protocol):
     def write_many(
-        self, texts: Sequence[tuple[Locator, str]], *, if_versions: Mapping[Locator, str] | None = None
+        self,
+        *steps: Sequence[tuple[Locator, str]],
+        if_versions: Mapping[Locator, str] | None = None,
+        before: Callable[[int], None] | None = None,
     ) -> None:
-        """Write several texts, sharing the cost of making them durable.
+        """Write several texts, sharing the cost of making them durable, in one step or in several.
 
         - when it returns, all of them survive a power cut; each one is atomic by itself, as with ``write``
+        - nothing of a step is seen before all of the step before it survives a power cut
+        - ``before`` is called with the number of a step, from 0 on, before anything of it is seen; what it raises ends
+          the call there
         - of two texts for one place the last one wins
-        - after an error or a crash any of them may have landed
+        - after an error or a crash any of the texts of the step that had begun may have landed
         - with ``if_versions`` (where compare_and_swap is declared too): each place in it only if it still has that
           version (`ABSENT`: nothing), else ConcurrentModificationError; where one does not have it before the first of
           them is written, nothing is
