@@ -101,10 +101,12 @@ def prune(backend: StorageBackend, node: Locator, meta: Meta, retention: Retenti
     if meta.version == 1:
         return
     with suppress(OSError):
-        kept = [place for place in places(backend, node) if place.name != meta.history_name]
-        old = [place for place in kept if number_of(place) < meta.version]
+        names = {place.name: place for place in backend.list(node.child(HISTORY))}
+        present = f"{meta.version:08d}-"  # a number sorts as its digits do
+        old = [place for name, place in names.items() if name < present and _NAME.fullmatch(name)]
         # This version is committed, so another with its number never can be.
-        surplus = [place for place in kept if number_of(place) == meta.version]
+        rivals = (name for name in names if name.startswith(present) and name != meta.history_name)
+        surplus = [names[name] for name in rivals if _NAME.fullmatch(name)]
         too_many = max(0, len(old) - retention.versions + 1)
         surplus += old[:too_many]
         if retention.days is not None:
