@@ -1,0 +1,1 @@
+"""Recall: what is known about something, ranked, within a budget of tokens."""
