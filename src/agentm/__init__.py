@@ -23,6 +23,7 @@ _HOME = {
     "agentm.errors": (
         "AccessDeniedError",
         "AccessError",
+        "ActivePlanError",
         "AgentmError",
         "AlreadyExistsError",
         "BackendLoadError",
@@ -51,10 +52,12 @@ _HOME = {
         "ProjectFileError",
         "ProtocolError",
         "RepoRegistryError",
+        "StateFileError",
         "StorageSelectionError",
         "StoreError",
         "UnsupportedAbilityError",
     ),
+    "agentm.process": ("offer_save_here", "recall_here", "state_path"),
     "agentm.projects": ("Project", "resolve_project"),
     "agentm.repo_registry": (
         "list_repos",
@@ -136,6 +139,7 @@ if TYPE_CHECKING:
     from agentm.errors import (
         AccessDeniedError as AccessDeniedError,
         AccessError as AccessError,
+        ActivePlanError as ActivePlanError,
         AgentmError as AgentmError,
         AlreadyExistsError as AlreadyExistsError,
         BackendLoadError as BackendLoadError,
@@ -164,9 +168,15 @@ if TYPE_CHECKING:
         ProjectFileError as ProjectFileError,
         ProtocolError as ProtocolError,
         RepoRegistryError as RepoRegistryError,
+        StateFileError as StateFileError,
         StorageSelectionError as StorageSelectionError,
         StoreError as StoreError,
         UnsupportedAbilityError as UnsupportedAbilityError,
+    )
+    from agentm.process import (
+        offer_save_here as offer_save_here,
+        recall_here as recall_here,
+        state_path as state_path,
     )
     from agentm.projects import Project as Project, resolve_project as resolve_project
     from agentm.repo_registry import (

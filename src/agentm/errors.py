@@ -29,8 +29,11 @@ AgentmError
 ├── AccessDeniedError (PermissionError)         another tenant's, or another owner's
 ├── NodeNotFoundError (LookupError)
 ├── NodeBrokenError (RuntimeError)              damage that needs a person
+├── InvalidQueryError (ValueError)              a question that cannot be answered as it is
 ├── ConfigError (ValueError)
 ├── ProjectFileError (ValueError)
+├── StateFileError (ValueError)                 a plan or progress file that cannot be named
+│   └── ActivePlanError                         the marker of the active plan leads nowhere
 └── RepoRegistryError (ValueError)
 
 Each has a stable lower-case ``code`` and one sentence that says what to do. A plain ``except OSError``
@@ -229,12 +232,24 @@ class NodeHiddenError(NodeBrokenError, NodeNotFoundError):
     """There is a node, and it is not shown, because the repair marked it as broken."""
 
 
+class InvalidQueryError(AgentmError, ValueError):
+    code = "invalid_query"
+
+
 class ConfigError(AgentmError, ValueError):
     code = "config_invalid"
 
 
 class ProjectFileError(AgentmError, ValueError):
     code = "project_file_invalid"
+
+
+class StateFileError(AgentmError, ValueError):
+    code = "state_file_invalid"
+
+
+class ActivePlanError(StateFileError):
+    code = "active_plan_invalid"
 
 
 class RepoRegistryError(AgentmError, ValueError):

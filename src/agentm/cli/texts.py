@@ -32,7 +32,7 @@ def given_text(options: Namespace) -> str:
     if not has_text(options):
         raise UsageError("there is no text; give it as an argument, with --file, or on stdin with '-'.")
     if options.file == "-" or options.text == ["-"]:
-        text = _stdin_text()
+        text = stdin_text()
     elif options.file is not None:
         text = file_text(options.file)
     else:
@@ -68,7 +68,7 @@ def one_line(text: str) -> str:
     return harmless(" ".join(text.split()))
 
 
-def _stdin_text() -> str:
+def stdin_text() -> str:
     if sys.stdin is None:
         raise UsageError("there is no stdin to read from; give the text as an argument or with --file.")
     if sys.stdin.isatty():

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import re
 
-from agentm.context.graphemes import clusters
-from agentm.context.prose import sentence_ends
-
 MARK = "…"
 """Stands at the end of a text that was cut."""
 
@@ -83,6 +80,8 @@ def _room(text: str, budget: int) -> int:
 
 
 def _border(text: str, room: int) -> int:
+    from agentm.context.prose import sentence_ends  # most texts fit, and then this costs a start nothing
+
     start = text[:room]
     paragraph = start.rfind("\n\n")
     if paragraph >= room * 0.7:
@@ -99,6 +98,8 @@ def _border(text: str, room: int) -> int:
 
 def _whole_clusters(text: str, room: int) -> int:
     """The last place at or before ``room`` that lies between two clusters."""
+    from agentm.context.graphemes import clusters
+
     # A blank begins a cluster, so from there on they are in step.
     end = at = max(text.rfind(" ", 0, room), text.rfind("\n", 0, room), 0)
     for cluster in clusters(text[at : room + 1]):
