@@ -386,6 +386,7 @@ def test_a_child_forked_during_a_write_is_no_rival(vault: VaultBackend, monkeypa
     if not hasattr(os, "fork"):
         pytest.skip("there is no fork here")
     read, write = os.pipe()
+    begun, begin = os.pipe()
     children: list[int] = []
     real = _durable.sync_file
 
@@ -394,9 +395,11 @@ def test_a_child_forked_during_a_write_is_no_rival(vault: VaultBackend, monkeypa
             child = os.fork()
             if child == 0:
                 os.close(write)
+                os.write(begin, b"!")
                 os.read(read, 1)
                 os._exit(0)
             children.append(child)
+            os.read(begun, 1)  # until it runs it has not let go of anything
         real(fd)
 
     monkeypatch.setattr(_durable, "sync_file", fork_first)
@@ -406,7 +409,8 @@ def test_a_child_forked_during_a_write_is_no_rival(vault: VaultBackend, monkeypa
     assert everything(vault) == {"notes/a.md": "two"}
     os.close(write)
     os.waitpid(children[0], 0)
-    os.close(read)
+    for fd in (read, begun, begin):
+        os.close(fd)
 
 
 @pytest.mark.spec("SEAM-14")

@@ -223,6 +223,7 @@ def test_a_store_that_refuses_leaves_the_text_and_the_memory(shell, monkeypatch,
     with monkeypatch.context() as patch:
         patch.setattr(DeviceLocalBackend, "write_versioned", full)
         patch.setattr(DeviceLocalBackend, "write", full)
+        patch.setattr(DeviceLocalBackend, "write_many", full)
         code, out, err = shell("edit", "profile", "Mine.")
         assert (code, out) == (1, "")
         assert err.splitlines()[-1] == "agentm: no_space: no space is left; free some."

@@ -13,6 +13,7 @@ from typing import Any
 from agentm.backends.memory import MemoryBackend
 from agentm.errors import ConcurrentModificationError
 from agentm.seam import ABSENT, ROOT, Capabilities, Change, Info, Locator, Versioned
+from agentm.seam.locator import lies_in
 
 Texts = Sequence[tuple[Locator, str]]
 
@@ -289,26 +290,33 @@ class ChecksThenWrites(MemoryBackend):
 
 
 class FeedsByLength(MemoryBackend):
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT, **options: Any) -> Iterator[Change]:
         prefix = f"{below.key}/" if below.key else ""
-        now = {key: str(len(file.data)) for key, file in self._files.items() if key.startswith(prefix)}
+        skip = options.get("skip", ())
+        files = ((key, file) for key, file in self._files.items() if not lies_in(key, skip))
+        now = {key: str(len(file.data)) for key, file in files if key.startswith(prefix)}
         yield from (Change(Locator(key), now[key]) for key in sorted(now) if seen.get(key) != now[key])
         yield from (Change(Locator(key), None) for key in sorted(seen) if key.startswith(prefix) and key not in now)
 
 
+class FeedsWhatIsSkipped(MemoryBackend):
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT, **options: Any) -> Iterator[Change]:
+        return super().changes(seen, below)
+
+
 class FeedsNoLosses(MemoryBackend):
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
-        return (change for change in super().changes(seen, below) if change.stamp is not None)
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT, **options: Any) -> Iterator[Change]:
+        return (change for change in super().changes(seen, below, **options) if change.stamp is not None)
 
 
 class FeedsSiblings(MemoryBackend):
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
-        return (change for change in super().changes(seen) if change.locator.key.startswith(below.key))
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT, **options: Any) -> Iterator[Change]:
+        return (change for change in super().changes(seen, **options) if change.locator.key.startswith(below.key))
 
 
 class FeedsForEver(MemoryBackend):
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
-        return super().changes(dict.fromkeys(seen, "never"), below)
+    def changes(self, seen: Mapping[str, str], below: Locator = ROOT, **options: Any) -> Iterator[Change]:
+        return super().changes(dict.fromkeys(seen, "never"), below, **options)
 
 
 class WatchesNothing(MemoryBackend):
@@ -562,6 +570,7 @@ ABILITY_MUTANTS: tuple[tuple[str, type[MemoryBackend], set[str]], ...] = (
     ("compare_and_swap", ChecksThenWrites, set()),
     ("change_feed", FeedsByLength, set()),
     ("change_feed", FeedsNoLosses, set()),
+    ("change_feed", FeedsWhatIsSkipped, set()),
     ("change_feed", FeedsSiblings, set()),
     ("change_feed", FeedsForEver, set()),
     ("watch", WatchesNothing, set()),

@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from agentm.backends import _durable
@@ -70,7 +70,7 @@ def mode_of(path: str) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def stamps(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
+def stamps(directory: str, prefix: str, skip: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Key and stamp of every file below a directory. Folders that are links are not entered: they may be loops."""
     pending = [(prefix, _sorted(os.scandir(directory)))]
     while pending:
@@ -82,6 +82,8 @@ def stamps(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
         if entry.name.startswith(_durable.TEMP_PREFIX) or "\\" in entry.name:
             continue
         if entry.is_dir(follow_symlinks=False):
+            if entry.name in skip:
+                continue
             # What is gone since its parent was listed is no error; what may not be looked at is.
             with suppress(FileNotFoundError, NotADirectoryError):
                 pending.append((f"{prefix}{entry.name}/", _sorted(os.scandir(entry.path))))

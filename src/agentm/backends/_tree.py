@@ -12,7 +12,7 @@ import random
 import stat
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import accumulate, repeat
 from typing import NamedTuple, NoReturn
@@ -156,17 +156,23 @@ class FileTree(StorageBackend):
                 raise lost()
             if not is_dir:
                 self._remove_file(path, if_version, ours)
-            elif if_version is not None:
+                return
+            if if_version is not None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            else:
-                _durable.rmdir(path)
+            _durable.rmdir(path)
             with _durable.settling():
                 _durable.sync_dir(os.path.dirname(path))
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
+        """Take a file away, durably, if the place has that version (None: whatever it has)."""
         if if_version is not None:
             self._expect(if_version, content_at(path))
+        self._unlink(path)
+
+    def _unlink(self, path: str) -> None:
         _durable.unlink(path)
+        with _durable.settling():
+            _durable.sync_dir(os.path.dirname(path))
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         from_path = self._writable("rename", source)
@@ -288,11 +294,13 @@ class FileTree(StorageBackend):
             done += len(several)
         return done
 
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+    def changes(
+        self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
+    ) -> Iterator[Change]:
         base = f"{below.key}/" if below.key else ""
         gone = {key for key in seen if key.startswith(base)}
         try:
-            for key, stamp in stamps(self._prefix + below.key, base):
+            for key, stamp in stamps(self._prefix + below.key, base, skip):
                 gone.discard(key)
                 if seen.get(key) != stamp:
                     yield Change(Locator(key), stamp)

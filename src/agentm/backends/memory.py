@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -14,7 +14,7 @@ from agentm.backends import _refusals
 from agentm.backends._text import decode, encode
 from agentm.errors import StoreError
 from agentm.seam.backend import StorageBackend
-from agentm.seam.locator import ROOT, Locator
+from agentm.seam.locator import ROOT, Locator, lies_in
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
 
 PROTOCOL = "memory"
@@ -150,10 +150,16 @@ class MemoryBackend(StorageBackend):
         _refusals.check_token(if_version, backend=PROTOCOL, locator=locator)
         return self._put("write", locator, content, if_version)
 
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+    def changes(
+        self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
+    ) -> Iterator[Change]:
         prefix = f"{below.key}/" if below.key else ""
         with self._changed:
-            now = {key: file.version for key, file in self._files.items() if key.startswith(prefix)}
+            now = {
+                key: file.version
+                for key, file in self._files.items()
+                if key.startswith(prefix) and not (skip and lies_in(key, skip))
+            }
         for key in sorted(now):
             if seen.get(key) != now[key]:
                 yield Change(Locator(key), now[key])

@@ -22,7 +22,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from agentm.backends import _refusals
@@ -33,7 +33,7 @@ from agentm.backends._text import decode, encode
 from agentm.errors import StoreError
 from agentm.seam.abilities import Held
 from agentm.seam.backend import StorageBackend
-from agentm.seam.locator import ROOT, Locator
+from agentm.seam.locator import ROOT, Locator, lies_in
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
 
 PROTOCOL = "sqlite"
@@ -188,10 +188,12 @@ class SqliteBackend(StorageBackend):
         _refusals.check_token(if_version, backend=PROTOCOL, locator=locator)
         return self._put("write", locator, content, if_version)
 
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+    def changes(
+        self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
+    ) -> Iterator[Change]:
         now = _stamps(self._file, "changes", below)
         for key, stamp in now.items():
-            if stamp is not None and seen.get(key) != stamp:
+            if stamp is not None and seen.get(key) != stamp and not (skip and lies_in(key, skip)):
                 yield Change(Locator(key), stamp)
         prefix = f"{below.key}/" if below.key else ""
         for key in sorted(seen):

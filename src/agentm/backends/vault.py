@@ -155,7 +155,7 @@ class VaultBackend(FileTree):
 
     def _remove_file(self, path: str, if_version: str | None, ours: Callable[[], bool]) -> None:
         if if_version is None and not stat.S_ISREG(os.lstat(path).st_mode):
-            _durable.unlink(path)  # a link or the like: there is no text to be spared
+            self._unlink(path)  # a link or the like: there is no text to be spared
             return
         base = content(path)
         if if_version is not None:

@@ -252,6 +252,14 @@ def change_feed(trial: Trial) -> None:
     if trial.capabilities.rename:
         require(trial.backend, Rename).rename(trial.at("a/sub"), trial.at("a/other"))
         feed.loses("a", {"a/sub/three.md"})
+    for key in ("skipped/kept.md", "skipped/.aside/one.md", "skipped/deep/.aside/two.md", "skipped/.aside.md"):
+        trial.put(key, "x")
+    seen = require(trial.backend, ChangeFeed).changes({}, trial.at("skipped"), skip={".aside"})
+    same(
+        "what is named when the folders .aside are skipped",
+        {change.locator for change in seen},
+        {trial.at("skipped/kept.md"), trial.at("skipped/.aside.md")},
+    )
 
 
 class _Feed:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -78,11 +78,14 @@ class CompareAndSwap(Protocol):
 
 
 class ChangeFeed(Protocol):
-    def changes(self, seen: Mapping[str, str], below: Locator = ROOT) -> Iterator[Change]:
+    def changes(
+        self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
+    ) -> Iterator[Change]:
         """Yield what differs from ``seen``, a mapping of file keys to the stamps they had.
 
         - a file that is new or was written since: its new stamp, to be kept for the next time
         - a file in ``seen`` (and below ``below``) that is gone: stamp None
+        - what lies in folders with a name in ``skip`` is not looked at; ``seen`` holds nothing of it
         - a write MUST NOT be missed, whatever happened to clocks, sizes and mtimes; an unchanged file
           may be named once too often
         """

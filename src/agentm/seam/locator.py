@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from agentm.errors import InvalidLocatorError
@@ -76,3 +77,8 @@ class Locator:
 
 
 ROOT = Locator()
+
+
+def lies_in(key: str, folders: Collection[str]) -> bool:
+    """Whether a key leads through a folder with one of these names."""
+    return any(part in folders for part in key.split("/")[:-1])
