@@ -9,19 +9,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 
-from agentm import config as settings
 from agentm.cli.output import add_common_arguments, print_json, say
-from agentm.cli.slugs import slug_of
+from agentm.context.addresses import full_address, own_space
 from agentm.context.contextfs import ContextFS, Receipt
 from agentm.context.folders import not_found
-from agentm.context.names import checked_name
 from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext
-from agentm.context.uri import SCHEME, Folder, parse_place, parse_uri
-from agentm.errors import ConfigError, InvalidUriError, NodeHiddenError, NodeNotFoundError
+from agentm.context.uri import Folder, parse_place, parse_uri
+from agentm.errors import NodeHiddenError, NodeNotFoundError
+from agentm.memory import Memory
+from agentm.open import ACCOUNT, caller, open_store as opened
 from agentm.seam import StorageBackend, protocol_of
-
-ACCOUNT = "local"
 
 
 def add_caller_arguments(parser: ArgumentParser, *, writes: bool = False) -> None:
@@ -59,8 +57,13 @@ class Memories:
         self.ctx = request_context(options)
 
     @cached_property
+    def memory(self) -> Memory:
+        options = self._options
+        return Memory(opened(configured_store(options), self.ctx, install_prefix=options.install_prefix), self.ctx)
+
+    @property
     def fs(self) -> ContextFS:
-        return ContextFS(open_store(self._options))
+        return self.memory.fs
 
     def address(self, text: str) -> str:
         """The URI of the memory that a full or a short address means."""
@@ -105,44 +108,23 @@ class Memories:
 
 
 def request_context(options: Namespace) -> RequestContext:
-    config = settings.read_config(options.install_prefix)
-    account = options.account or _setting(config, settings.IDENTITY_ACCOUNT) or ACCOUNT
-    return RequestContext(
-        account_id=checked_name(account, "account"),
-        user_id=checked_name(options.user or _setting(config, settings.IDENTITY_USER) or _login(), "user"),
-        agent_id=checked_name(options.agent, "agent") if options.agent is not None else None,
+    return caller(
+        options.account,
+        options.user,
+        options.agent,
         actor=getattr(options, "actor", None),
         sources=tuple(getattr(options, "sources", ())),
+        install_prefix=options.install_prefix,
     )
 
 
-def open_store(options: Namespace) -> StorageBackend:
+def configured_store(options: Namespace) -> StorageBackend:
     from agentm.selection import select_backend
 
     backend = select_backend(install_prefix=options.install_prefix)
     if protocol_of(backend) == "memory":
         say("agentm: hint: the store 'memory' forgets everything when this command ends.", sys.stderr)
     return backend
-
-
-def own_space(ctx: RequestContext) -> str:
-    kind, name = ("agents", ctx.agent_id) if ctx.agent_id else ("users", ctx.user_id)
-    return f"{SCHEME}{ctx.account_id}/{kind}/{name}"
-
-
-def full_address(text: str, ctx: RequestContext) -> str:
-    """A short address written out: ``events/visit`` lies below the caller's memories, ``users/…`` below the account."""
-    if text.startswith(SCHEME):
-        return text
-    if text.casefold().startswith("ctx:"):
-        raise InvalidUriError(f"{text!r} does not begin with ctx://; write it so, or leave it out: events/first-visit.")
-    text = text.strip("/")
-    first = text.partition("/")[0]
-    if first in ("users", "agents"):
-        return f"{SCHEME}{ctx.account_id}/{text}"
-    if first in ("", "memories") or (first == "skills" and ctx.agent_id):
-        return f"{own_space(ctx)}/{text}".rstrip("/")
-    return f"{own_space(ctx)}/memories/{text}"
 
 
 def show_receipt(receipt: Receipt, done: str, options: Namespace, **more: object) -> int:
@@ -174,19 +156,3 @@ def kept_versions(memories: Memories, uri: str) -> list[ContextNode]:
         with memories.suggesting(uri):
             raise not_found(parse_uri(uri))
     return versions
-
-
-def _setting(config: dict[str, object], key: str) -> str | None:
-    value = config.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"the setting {key} is not a text; type: agentm config set {key} NAME.")
-    return value
-
-
-def _login() -> str:
-    import getpass
-
-    try:
-        return slug_of(getpass.getuser(), "me")
-    except (OSError, KeyError, ImportError):  # a process whose user has no name, as in a container
-        return "me"

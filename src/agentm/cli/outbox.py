@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from agentm.cli.dispatch import UsageError, nearest
-from agentm.cli.memories import open_store
+from agentm.cli.memories import configured_store
 from agentm.cli.output import add_common_arguments, print_json, say
 from agentm.cli.texts import one_line
 from agentm.context import outbox
@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
         )
     if (options.id is None) != (options.action == "list"):
         raise UsageError("retry and drop need the ID of an event, and list takes none; see agentm outbox --help.")
-    backend = open_store(options)
+    backend = configured_store(options)
     if options.action == "list":
         return _list(list(outbox.events(backend, options.account)), options)
     found = _find(backend, options)

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agentm.cli.memories import open_store
+from agentm.cli.memories import configured_store
 from agentm.cli.output import add_common_arguments, print_json, say
 from agentm.cli.texts import one_line
 from agentm.context.repair import Finding, RepairReport, repair
@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
     # What the log says about alerts is said below, once.
     logging.getLogger("agentm.context").addHandler(logging.NullHandler())
     with _progress() as progress:
-        report = repair(open_store(options), account=options.account, dry_run=options.dry_run, progress=progress)
+        report = repair(configured_store(options), account=options.account, dry_run=options.dry_run, progress=progress)
     if options.json:
         print_json(_as_json(report, options.dry_run))
     else:

@@ -57,10 +57,16 @@ class ContextFS:
         keep_days: float | None = None,
         quiet: float = QUIET_SECONDS,
         clock: Callable[[], str] = utc_now,
+        changed: Callable[[Sequence[str]], None] = lambda uris: None,
     ) -> None:
+        """``changed`` hears of every memory that was changed through this object, once it is: an index may look there.
+
+        Repair, hand edits and other programs change memories too.
+        """
         require(backend, Remove)  # a memory that can never be taken away, or whose beginnings stay, is none
         self.backend = backend
         self.clock = clock
+        self._changed = changed
         self._spellings = Spellings(backend)
         self._holder = Holder(backend, self._spellings, quiet, summariser)
         self._summariser = summariser
@@ -82,7 +88,7 @@ class ContextFS:
             publish(self.backend, [draft], hold.held)
             history.prune(self.backend, draft.node, draft.version.meta, self._retention)
         self._settle_edges(lambda: relations.confirm(self, draft.added, ctx))
-        return receipt(draft)
+        return self._receipts(draft)[0]
 
     def write_nodes(
         self,
@@ -119,7 +125,7 @@ class ContextFS:
                         history.prune(self.backend, draft.node, draft.version.meta, self._retention)
         finally:  # also when what the last of them were to lead to could not be written
             self._settle_edges(lambda: relations.confirm(self, [one for draft in written for one in draft.added], ctx))
-        return [receipt(draft) for draft in written]
+        return self._receipts(*written)
 
     def read_node(self, uri: str, ctx: RequestContext, *, version: int | None = None) -> ContextNode:
         """One whole version of a memory: the current one, or one from its history."""
@@ -189,7 +195,8 @@ class ContextFS:
                 raise
         self._settle_edges(lambda: relations.follow_move(self, source, target, ctx))
         self._settle_edges(lambda: relations.confirm(self, edges, ctx))
-        return receipt(draft)
+        self._changed([uri])
+        return self._receipts(draft)[0]
 
     def relate(self, edge: RelationEdge, ctx: RequestContext, *, if_version: int | None = None) -> Receipt:
         """Add an edge, or change the one with the same ends and type."""
@@ -235,7 +242,7 @@ class ContextFS:
             draft = self._draft(wanted, address, ctx, if_version, hold)
             publish(self.backend, [draft], hold.held)
         self._settle_edges(lambda: relations.confirm(self, draft.added, ctx))
-        return receipt(draft)
+        return self._receipts(draft)[0]
 
     def _current(self, address: ContextUri) -> Version:
         """The version that is shown at an address; NodeNotFoundError if none is."""
@@ -271,6 +278,7 @@ class ContextFS:
             return ()
         draft = self._draft(wanted, address, ctx, None, hold)
         publish(self.backend, [draft], hold.held)
+        self._changed([str(address)])
         return draft.added
 
     def _reserve(self, address: ContextUri) -> None:
@@ -287,7 +295,7 @@ class ContextFS:
             there = hold.standing[address]
             draft = transitions.end(self.backend, current, there, status, self._stamp(ctx), hold.held, purge=purge)
         self._settle_edges(lambda: relations.forget(self, address, ctx))
-        return receipt(draft)
+        return self._receipts(draft)[0]
 
     def _settle_edges(self, settle: Callable[[], None]) -> None:
         """What concerns other memories, once a change is committed; what cannot be done is left to the repair."""
@@ -332,6 +340,13 @@ class ContextFS:
         added = relations.added(version.node().relations, edges)
         relations.announce(self.backend, added)
         return Draft(uri.locator, version, upserts(version, edges), files, added=added)
+
+    def _receipts(self, *drafts: Draft) -> list[Receipt]:
+        self._changed([draft.version.meta.uri for draft in drafts])
+        return [
+            Receipt(draft.version.meta.uri, draft.version.meta.version, True, "pending" if draft.told else "failed")
+            for draft in drafts
+        ]
 
     def _stamp(self, ctx: RequestContext) -> dict[str, object]:
         return {
@@ -380,7 +395,3 @@ def _refuse_odd_batch(uris: Sequence[ContextUri], expected: Mapping[str, int]) -
     strange = sorted(set(expected) - set(map(str, uris)))
     if strange:
         raise InvalidNodeError(f"if_versions names {strange[0]}, which is not among the memories; name one that is.")
-
-
-def receipt(draft: Draft) -> Receipt:
-    return Receipt(draft.version.meta.uri, draft.version.meta.version, True, "pending" if draft.told else "failed")

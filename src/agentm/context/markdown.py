@@ -122,7 +122,7 @@ def read_note(content: str) -> Note:
     data = _json(text)
     if data is not None:
         return _from_json(data)
-    fields, body = _front_matter(text)
+    fields, body = front_matter(text)
     reader = _Reader(Note(fields))
     for line in _without_comments(body).splitlines():
         reader.feed(line)
@@ -156,7 +156,7 @@ def _without_comments(text: str) -> str:
 _KEY = re.compile(r"([^\s:#\-\[\]{}\"'][^:\n]{0,60}):(?:\s+(.*))?$")
 
 
-def _front_matter(text: str) -> tuple[dict[str, list[str]], str]:
+def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
     """The fields above the text, as far as a person writes them by hand, and what is below. No fields: all is text."""
     lines = text.split("\n", 300)
     end = next((n for n, line in enumerate(lines[1:300], 1) if line.rstrip() in ("---", "...")), 0)

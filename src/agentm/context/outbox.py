@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -32,7 +32,7 @@ from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.context.walk import nodes
 from agentm.errors import AgentmError, ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
-from agentm.seam import CompareAndSwap, Locator, Remove, Rename, StorageBackend, require, update
+from agentm.seam import CompareAndSwap, Locator, Remove, Rename, StorageBackend, WriteMany, require, update
 
 log = logging.getLogger(__name__)
 
@@ -235,6 +235,30 @@ def mark_applied(backend: StorageBackend, node: Locator, version: int) -> None:
         return json.dumps({"version": max(known, version)}) + "\n"
 
     update(backend, node.child(OUTBOX, APPLIED), raise_to)
+
+
+def acknowledge(backend: StorageBackend, told: Mapping[ContextUri, int]) -> None:
+    """Let go of the events of nodes that an index knows up to these versions, many at once.
+
+    For an index that looks at the nodes themselves and is fed by their events only in so far as they tell it where to
+    look. That it knows is written down first: an event that is not let go of is told once more, and does nothing.
+    """
+    waiting = {address: [one for one in events_of(backend, address) if not one.dead] for address in told}
+    waiting = {
+        address: known
+        for address, found in waiting.items()
+        if (known := [one for one in found if not one.damaged and one.event.version <= told[address]])
+    }
+    marks = [
+        (address.locator.child(OUTBOX, APPLIED), json.dumps({"version": told[address]}) + "\n") for address in waiting
+    ]
+    if backend.capabilities.write_many:
+        require(backend, WriteMany).write_many(marks)
+    else:
+        for place, text in marks:
+            backend.write(place, text)
+    for one in (one for found in waiting.values() for one in found):
+        _remove(backend, event_place(one.node, one.event.event_id))
 
 
 def retry(backend: StorageBackend, address: ContextUri, identity: str) -> None:
