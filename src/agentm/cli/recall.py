@@ -1,0 +1,90 @@
+"""`agentm recall`"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from agentm.cli.memories import Memories, add_caller_arguments
+from agentm.cli.output import print_json, say
+from agentm.cli.texts import one_line
+
+if TYPE_CHECKING:
+    from agentm.recall.results import Recall
+
+DESCRIPTION = """\
+Say what is known about something, best first. What is printed is quoted, says where it is from, and never exceeds the
+budget: it can be handed to a model as it is. Without a model, a server or a network."""
+EXAMPLES = """\
+  agentm recall 'what does Alice drink'
+  agentm recall 'loom prices' --category cases --since 2026-01-01 --limit 3
+  agentm recall 'deploy' --budget 500 --explain
+  git diff --stat | agentm recall - --json"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is about, in any words; - reads it from stdin")
+    parser.add_argument("--budget", type=_number, metavar="TOKENS", help="how much to print at most (default: 2000)")
+    parser.add_argument("--limit", type=_number, metavar="N", help="how many at most (default: 10)")
+    what = parser.add_argument_group("only those")
+    what.add_argument("--category", metavar="NAME", help="of this category")
+    what.add_argument("--tag", metavar="T", help="with this tag")
+    what.add_argument("--project", metavar="NAME", help="of this project")
+    what.add_argument("--owner", metavar="SPACE", help="of this space, as in user:alice")
+    what.add_argument("--since", metavar="DATE", help="from this day on")
+    what.add_argument("--until", metavar="DATE", help="up to this day")
+    parser.add_argument("--explain", action="store_true", help="say why each of them is there")
+    parser.add_argument("--plain", action="store_true", help="by relevance alone: neither recency nor relations count")
+    add_caller_arguments(parser)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no number; give one such as 10")
+    return int(text)
+
+
+def run(options: Namespace) -> int:
+    query = " ".join(options.query)
+    if query == "-":
+        query = sys.stdin.read()
+    memories = Memories(options)
+    with memories.memory as memory:
+        found = memory.recall(
+            query,
+            budget=options.budget,
+            limit=options.limit,
+            category=options.category,
+            tag=options.tag,
+            project=options.project,
+            owner=options.owner,
+            since=options.since,
+            until=options.until,
+            recency=not options.plain,
+            related=not options.plain,
+        )
+    if options.json:
+        print_json(asdict(found))
+    else:
+        _show(found, explain=options.explain)
+    return 0
+
+
+def _show(found: Recall, *, explain: bool) -> None:
+    if found.markdown:
+        say(found.markdown, end="")
+    if explain:
+        for entry in found:
+            why = ", ".join(f"{name} {value:g}" for name, value in entry.why.items())
+            say(f"{entry.score:.3f}  {entry.uri}  {one_line(why)}", sys.stderr)
+    if found.left_out and not found.entries:
+        say(
+            f"agentm: hint: {found.left_out} found, none fits into {found.budget} tokens; give a larger --budget.",
+            sys.stderr,
+        )
+    elif not found.entries:
+        say("agentm: nothing is known about that.", sys.stderr)
+    if not found.complete:
+        say("agentm: hint: the index is still catching up; agentm reindex shows how far it is.", sys.stderr)

@@ -1,0 +1,355 @@
+"""The index of one account: opened, kept up with the store, rebuilt, searched.
+
+It is derived from the store and nothing else, and lies outside of every store, on this machine. What is wrong with it
+is set aside and built anew; a search answers from what is there meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentm.context.contextfs import ContextFS
+from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus
+from agentm.context.outbox import acknowledge
+from agentm.context.reader import read_meta, read_version
+from agentm.context.summarise import abstract_of
+from agentm.context.uri import ACCOUNTS, ContextUri, parse_uri, uri_of
+from agentm.context.walk import nodes
+from agentm.errors import AgentmError, InvalidUriError, NotTextError
+from agentm.index import todo
+from agentm.index.catalogue import Catalogue
+from agentm.index.fulltext import FullText, WriterBusyError
+from agentm.index.sources import NODE, Source, is_node, of_node, of_note
+from agentm.seam import ChangeFeed, Locator, require
+
+if TYPE_CHECKING:
+    from agentm.index.schema import Entry
+
+BATCH = 500
+"""Sources that are told together: a commit costs the same for one and for many."""
+_SET_ASIDE = ".set-aside"
+_REBUILT = ".rebuilt"
+_COMPLETE = "complete"
+_CHEAP_SCAN = 0.1
+_STALE = 600.0
+"""Seconds."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Caught:
+    """What keeping up came to."""
+
+    changed: int = 0
+    gone: int = 0
+    complete: bool = True
+    """False if somebody else is at it, or time was up before everything was looked at."""
+
+
+class AccountIndex:
+    """One account's index in a directory of its own. ``notes`` is the space that plain notes of the store belong to."""
+
+    def __init__(self, directory: str, fs: ContextFS, account: str, *, notes: str | None = None) -> None:
+        self.directory = directory
+        self.account = account
+        self._fs = fs
+        self._notes = notes
+        if not os.path.isdir(directory) and _is_complete(directory + _REBUILT):
+            os.replace(directory + _REBUILT, directory)  # somebody died between taking the old one away and this
+        os.makedirs(directory, exist_ok=True)
+        self.catalogue, self.fulltext = self._opened()
+
+    def _opened(self) -> tuple[Catalogue, FullText]:
+        try:
+            return self._open()
+        except (sqlite3.DatabaseError, ValueError):
+            self._set_aside()
+            return self._open()
+
+    def _open(self) -> tuple[Catalogue, FullText]:
+        catalogue = Catalogue(self.directory)
+        try:
+            return catalogue, FullText(self.directory)
+        except BaseException:
+            catalogue.close()
+            raise
+
+    def _set_aside(self) -> None:
+        """Keep what cannot be used, in case somebody wants to look at it: the last one."""
+        aside = self.directory + _SET_ASIDE
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(self.directory, aside)
+        os.makedirs(self.directory)
+
+    def close(self) -> None:
+        self.fulltext.end()
+        self.catalogue.close()
+
+    # Keeping up.
+
+    def catch_up(self, *, scan: bool = True, deadline: float | None = None, progress: Progress | None = None) -> Caught:
+        """Index what changed: what was noted, and with ``scan`` what a look at the whole store finds."""
+        caught = Caught()
+        try:
+            with self._writing():
+                self._tell()  # what a crash left
+                self._apply(todo.taken(self.directory), caught, deadline)
+                if caught.complete:
+                    todo.done(self.directory)
+                if scan and caught.complete:
+                    self._scan(caught, deadline, progress)
+        except WriterBusyError:
+            caught.complete = False  # whoever it is works it off for all
+        return caught
+
+    def update(self, uris: Sequence[str]) -> bool:
+        """Index these now; False if somebody else is writing to the index."""
+        try:
+            with self._writing():
+                self._apply(uris, Caught(), None)
+        except WriterBusyError:
+            todo.note(self.directory, uris)
+            return False
+        return True
+
+    def rebuild(self, progress: Progress | None = None) -> Caught:
+        """Build everything anew beside the old one, which answers until then. One that was cut short goes on."""
+        beside = AccountIndex(self.directory + _REBUILT, self._fs, self.account, notes=self._notes)
+        try:
+            with self._writing():  # nobody else changes the old one, or builds a new one
+                caught = beside.catch_up(progress=progress)
+                with beside.catalogue.change():
+                    beside.catalogue.put_fact(_COMPLETE, "yes")
+        finally:
+            beside.close()
+        self._exchange()
+        return caught
+
+    def _exchange(self) -> None:
+        """Put the new one in place of the old one. Whoever has the old one open goes on reading it until it looks."""
+        self.close()
+        old = f"{self.directory}.{os.getpid()}.old"
+        os.replace(self.directory, old)
+        os.replace(self.directory + _REBUILT, self.directory)
+        shutil.rmtree(old, ignore_errors=True)
+        self.catalogue, self.fulltext = self._opened()
+
+    def refresh(self) -> None:
+        """Open what lies in the directory now, if somebody has built a new index meanwhile."""
+        if not self.catalogue.is_at(self.directory):
+            self.close()
+            os.makedirs(self.directory, exist_ok=True)
+            self.catalogue, self.fulltext = self._opened()
+
+    def status(self) -> dict[str, object]:
+        changed, gone = self.catalogue.untold()
+        return {
+            "directory": self.directory,
+            "sources": self.catalogue.count(),
+            "records": self.fulltext.searcher().num_docs,
+            "untold": len(changed) + len(gone),
+            "scanned_at": self.catalogue.fact("scanned at"),
+        }
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.fulltext.begin()
+        try:
+            yield
+        finally:
+            self.fulltext.end()
+
+    def _apply(self, uris: Iterable[str], caught: Caught, deadline: float | None) -> None:
+        """Bring these to what the store holds, in batches."""
+        pending = list(uris)
+        for start in range(0, len(pending), BATCH):
+            if deadline is not None and time.monotonic() > deadline:
+                caught.complete = False
+                return
+            self._apply_some(pending[start : start + BATCH], caught)
+
+    def _apply_some(self, uris: Sequence[str], caught: Caught, stamps: Iterable[tuple[str, str | None]] = ()) -> None:
+        found = {uri: self._read(uri) for uri in uris}
+        with self.catalogue.change():
+            for uri, source in found.items():
+                if source is None:
+                    caught.gone += self.catalogue.known(uri) is not None
+                    self.catalogue.forget(uri)
+                elif self.catalogue.known(uri) != (source.version, source.hash):
+                    caught.changed += 1
+                    self.catalogue.put(source)
+            self.catalogue.put_stamps(stamps)
+        self._tell()
+        acknowledge(self._fs.backend, self._told(uris))
+
+    def _told(self, uris: Iterable[str]) -> dict[ContextUri, int]:
+        """What the events of these nodes can be let go of up to: what is indexed, or what was taken away."""
+        told = {}
+        for uri in filter(is_node, uris):
+            known = self.catalogue.known(uri)
+            with suppress(AgentmError, OSError):
+                address = parse_uri(uri)
+                meta = read_meta(self._fs.backend, address.locator)
+                gone = meta is not None and meta.status in _ENDED
+                told[address] = meta.version if meta is not None and gone else known[0] if known else 0
+        return told
+
+    def _tell(self) -> None:
+        """Make the full-text index know what the catalogue has marked."""
+        while True:
+            changed, gone = self.catalogue.untold()
+            changed = changed[:BATCH]
+            if not changed and not gone:
+                return
+            for uri in gone:
+                self.fulltext.replace(uri, ())
+            for uri in changed:
+                self.fulltext.replace(uri, self._entries(uri))
+            self.fulltext.commit()
+            with self.catalogue.change():
+                self.catalogue.mark_told(changed, gone)
+
+    # From the store.
+
+    def _read(self, uri: str) -> Source | None:
+        """What the store holds of a source now; None if nothing is to be found there."""
+        if not is_node(uri):
+            return self._read_note(Locator(uri))
+        try:
+            address = parse_uri(uri)
+        except InvalidUriError:
+            return None
+        try:
+            version = read_version(self._fs.backend, address.locator)
+        except (AgentmError, OSError):
+            return None  # damaged: nothing of it may be shown
+        if version is None or version.meta.uri != uri or address.account != self.account:
+            return None
+        return of_node(version.node())
+
+    def _read_note(self, place: Locator) -> Source | None:
+        if self._notes is None or not is_note(place.key):
+            return None
+        try:
+            text = self._fs.backend.read(place)
+            modified = self._fs.backend.info(place).mtime
+        except (FileNotFoundError, IsADirectoryError, NotTextError):
+            return None
+        return of_note(place.key, text, space=self._notes, modified=modified, abstract=abstract_of(text))
+
+    def _scan(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
+        """Look at the whole store; what the feed names as changed is read and indexed, batch by batch."""
+        started = time.monotonic()
+        self._look_at_all(caught, deadline, progress)
+        if caught.complete:
+            with self.catalogue.change():
+                self.catalogue.put_fact("scan seconds", f"{time.monotonic() - started:.3f}")
+                self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
+
+    def is_cheap(self) -> bool:
+        """Whether a look at the whole store is worth its time now: it takes little, or the last was a while ago."""
+        took, when = self.catalogue.fact("scan seconds"), self.catalogue.fact("scanned at")
+        if took is None or when is None:
+            return True
+        return float(took) < _CHEAP_SCAN or abs(time.time() - float(when)) > _STALE
+
+    def _look_at_all(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
+        if not self._fs.backend.capabilities.change_feed:
+            everything = [str(uri) for uri in nodes(self._fs.backend, self.account)]
+            self._apply([*everything, *set(self.catalogue.uris(NODE)).difference(everything)], caught, deadline)
+            return
+        work: dict[str, list[tuple[str, str | None]]] = {}
+        for place, stamp in self._changes():
+            uri = self._source_at(place)
+            if uri is not None:
+                work.setdefault(uri, []).append((place.key, stamp))
+        done = 0
+        uris = list(work)
+        for start in range(0, len(uris), BATCH):
+            if deadline is not None and time.monotonic() > deadline:
+                caught.complete = False
+                return
+            some = uris[start : start + BATCH]
+            self._apply_some(some, caught, [stamp for uri in some for stamp in work[uri]])
+            done += len(some)
+            if progress is not None:
+                progress(done, len(uris))
+
+    def _changes(self) -> Iterator[tuple[Locator, str | None]]:
+        feed = require(self._fs.backend, ChangeFeed)
+        seen = self.catalogue.stamps()
+        below = Locator("") if self._notes is not None else Locator(f"{ACCOUNTS}/{self.account}")
+        for change in feed.changes(seen, below, skip=_NOT_TELLING):
+            yield change.locator, change.stamp
+
+    def _source_at(self, place: Locator) -> str | None:
+        """The source that a file belongs to."""
+        if place.key.startswith(f"{ACCOUNTS}/"):
+            parts = place.parts
+            if parts[1] != self.account or parts[-1] not in _TELLING:
+                return None
+            with suppress(InvalidUriError):
+                return str(uri_of(place.parent))
+            return None
+        return place.key if self._notes is not None and is_note(place.key) else None
+
+    # For the full-text index.
+
+    def _entries(self, uri: str) -> Iterator[Entry]:
+        from agentm.index.schema import Entry
+
+        source = self.catalogue.source(uri)
+        records = self.catalogue.records(uri)
+        before, after = self.catalogue.neighbours(uri)
+        around = [self._text(before), *(row.text for row in records), self._text(after)]
+        for at, row in enumerate(records, 1):
+            yield Entry(
+                record=row.id,
+                uri=uri,
+                space=str(source["space"]),
+                category=str(source["category"]),
+                tags=tuple(source["tags"]),  # type: ignore[arg-type]
+                project=str(source["project"]),
+                level=row.level,
+                when=str(source["moment"]),
+                body=row.text,
+                title=f"{source['title']} {row.heading} {' '.join(source['tags'])}",  # type: ignore[arg-type]
+                who=str(source["who"]),
+                date=str(source["moment"]),
+                context=f"{around[at - 1]}\n{around[at + 1]}",
+            )
+
+    def _text(self, uri: str | None) -> str:
+        return "" if uri is None else " ".join(row.text for row in self.catalogue.records(uri) if row.level == 2)[:2000]
+
+
+_TELLING = frozenset((META, CONTENT, ABSTRACT, OVERVIEW, RELATIONS))
+"""The files of a node whose change may change what is found."""
+_NOT_TELLING = frozenset((HISTORY, OUTBOX, ".names", ".git", ".obsidian", ".trash"))
+"""Folders that hold nothing to be found."""
+_ENDED = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.MOVED)
+
+
+def _is_complete(directory: str) -> bool:
+    """Whether an index was built to its end there."""
+    try:
+        catalogue = Catalogue(directory)
+    except (sqlite3.Error, OSError):
+        return False
+    try:
+        return catalogue.fact(_COMPLETE) is not None
+    finally:
+        catalogue.close()
+
+
+def is_note(key: str) -> bool:
+    """A markdown file outside the memories, not hidden."""
+    return key.endswith(".md") and not key.startswith(f"{ACCOUNTS}/") and "/." not in f"/{key}"

@@ -1,0 +1,274 @@
+"""What is indexed: one small SQLite file per account, the leader of the index.
+
+The full-text index is a function of what stands here. A row is marked before the full-text index learns of it and the
+mark goes once that is durable: whatever a crash tears apart, the marked rows are told again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from agentm.context.node import RelationEdge
+from agentm.context.prose import words
+from agentm.index.sources import Source
+
+LAYOUT = 1
+NAME = "catalogue.db"
+
+_TABLES = """
+CREATE TABLE sources (
+    uri TEXT PRIMARY KEY, kind TEXT, version INTEGER, hash TEXT, space TEXT, category TEXT, tags TEXT, project TEXT,
+    moment TEXT, written TEXT, who TEXT, title TEXT, thread TEXT, place TEXT, abstract TEXT, overview TEXT,
+    told INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX by_thread ON sources (thread, place);
+CREATE INDEX untold ON sources (told) WHERE told = 0;
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, uri TEXT, level INTEGER, number INTEGER, start INTEGER, finish INTEGER,
+    heading TEXT, text TEXT
+);
+CREATE INDEX of_source ON records (uri);
+CREATE TABLE gone (uri TEXT PRIMARY KEY);
+CREATE TABLE edges (source TEXT, target TEXT, type TEXT, weight REAL, PRIMARY KEY (source, target, type));
+CREATE INDEX to_target ON edges (target);
+CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
+"""
+
+_NEW_WORDS = 0.3
+"""An abstract or overview is a record of its own if more than this share of its words is not in the content."""
+
+_COLUMNS = [
+    "uri",
+    "kind",
+    "version",
+    "hash",
+    "space",
+    "category",
+    "tags",
+    "project",
+    "moment",
+    "written",
+    "who",
+    "title",
+    "thread",
+    "place",
+    "abstract",
+    "overview",
+]
+
+
+class Row(NamedTuple):
+    """One record: an abstract, an overview, or a passage."""
+
+    id: int
+    uri: str
+    level: int
+    number: int
+    start: int
+    end: int
+    heading: str
+    text: str
+
+
+class Catalogue:
+    """The rows of one account. One process writes at a time; readers are never kept waiting."""
+
+    def __init__(self, directory: str) -> None:
+        self.path = os.path.join(directory, NAME)
+        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=5.0, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        # A mark must be on the disk before the full-text index knows what it marks.
+        self._db.execute("PRAGMA synchronous=FULL")
+        layout = self._db.execute("PRAGMA user_version").fetchone()[0]
+        found = os.stat(self.path)
+        self._identity = (found.st_dev, found.st_ino)
+        if layout == 0:
+            self._make()
+        elif layout != LAYOUT:
+            self._db.close()
+            raise sqlite3.DatabaseError(f"it has layout {layout}, not {LAYOUT}")
+
+    def _make(self) -> None:
+        with self.change():
+            if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:  # somebody may have been faster
+                for statement in _TABLES.split(";\n"):
+                    if statement.strip():
+                        self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={LAYOUT}")
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """A transaction, durable when the block ends."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def is_at(self, directory: str) -> bool:
+        """Whether this is the file that lies in a directory now."""
+        try:
+            found = os.stat(os.path.join(directory, NAME))
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    # What stands there.
+
+    def known(self, uri: str) -> tuple[int, str] | None:
+        """Version and hash of a source, None if it is not indexed."""
+        row = self._db.execute("SELECT version, hash FROM sources WHERE uri = ?", (uri,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def uris(self, kind: str | None = None) -> Iterator[str]:
+        where, values = ("WHERE kind = ?", (kind,)) if kind else ("", ())
+        yield from (row[0] for row in self._db.execute(f"SELECT uri FROM sources {where} ORDER BY uri", values))
+
+    def count(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM sources").fetchone()[0])
+
+    def source(self, uri: str) -> dict[str, object]:
+        row = self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources WHERE uri = ?", (uri,)).fetchone()
+        found = dict(zip(_COLUMNS, row, strict=True))
+        found["tags"] = json.loads(found["tags"])
+        return found
+
+    def records(self, uri: str) -> list[Row]:
+        sql = "SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE uri = ? ORDER BY id"
+        return [Row(*row) for row in self._db.execute(sql, (uri,))]
+
+    def found(self, ids: Iterable[int]) -> dict[int, Row]:
+        """The records with these numbers; those that were replaced meanwhile are missing."""
+        wanted = list(ids)
+        marks = ",".join("?" * len(wanted))
+        sql = f"SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE id IN ({marks})"
+        return {row[0]: Row(*row) for row in self._db.execute(sql, wanted)}
+
+    def sources(self, uris: Iterable[str]) -> dict[str, dict[str, object]]:
+        wanted = list(uris)
+        marks = ",".join("?" * len(wanted))
+        found = {}
+        for row in self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources WHERE uri IN ({marks})", wanted):
+            found[row[0]] = dict(zip(_COLUMNS, row, strict=True)) | {"tags": json.loads(row[6])}
+        return found
+
+    def neighbours(self, uri: str) -> tuple[str | None, str | None]:
+        """Those of the same thread just before and just after a source."""
+        row = self._db.execute("SELECT thread, place FROM sources WHERE uri = ?", (uri,)).fetchone()
+        if row is None:
+            return None, None
+        before = "SELECT uri FROM sources WHERE thread = ? AND place < ? ORDER BY place DESC LIMIT 1"
+        after = "SELECT uri FROM sources WHERE thread = ? AND place > ? ORDER BY place LIMIT 1"
+        return self._first(before, row), self._first(after, row)
+
+    def _first(self, sql: str, values: Sequence[object]) -> str | None:
+        row = self._db.execute(sql, values).fetchone()
+        return None if row is None else str(row[0])
+
+    def edges(self, uris: Iterable[str]) -> list[tuple[str, str, str, float]]:
+        """Every edge from or to one of these."""
+        wanted = list(uris)
+        marks = ",".join("?" * len(wanted))
+        sql = f"SELECT source, target, type, weight FROM edges WHERE source IN ({marks}) OR target IN ({marks})"
+        return list(self._db.execute(sql, wanted + wanted))
+
+    def untold(self) -> tuple[list[str], list[str]]:
+        """What the full-text index may not know: sources that changed, and sources that are gone."""
+        changed = [row[0] for row in self._db.execute("SELECT uri FROM sources WHERE told = 0 ORDER BY uri")]
+        return changed, [row[0] for row in self._db.execute("SELECT uri FROM gone ORDER BY uri")]
+
+    # Changing it, inside `change`.
+
+    def put(self, source: Source) -> None:
+        """Hold a source instead of what was held of it; it, and its old and new neighbours, are marked."""
+        self._mark_around(source.uri)
+        self._drop(source.uri)
+        values = (
+            source.uri, source.kind, source.version, source.hash, source.space, source.category,
+            json.dumps(source.tags, ensure_ascii=False), source.project, source.when, source.written, source.who,
+            source.title, source.thread, source.place, source.abstract, source.overview,
+        )  # fmt: skip
+        marks = ",".join("?" * len(values))
+        self._db.execute(f"INSERT INTO sources ({', '.join(_COLUMNS)}) VALUES ({marks})", values)
+        self._db.executemany(
+            "INSERT INTO records (uri, level, number, start, finish, heading, text) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(source.uri, *record) for record in _records(source)],
+        )
+        self._db.executemany("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?)", map(_edge, source.edges))
+        self._db.execute("DELETE FROM gone WHERE uri = ?", (source.uri,))
+        self._mark_around(source.uri)
+
+    def forget(self, uri: str) -> None:
+        """Hold nothing of a source any more."""
+        if self.known(uri) is not None:
+            self._mark_around(uri)
+            self._drop(uri)
+            self._db.execute("INSERT OR IGNORE INTO gone VALUES (?)", (uri,))
+
+    def _drop(self, uri: str) -> None:
+        self._db.execute("DELETE FROM sources WHERE uri = ?", (uri,))
+        self._db.execute("DELETE FROM records WHERE uri = ?", (uri,))
+        self._db.execute("DELETE FROM edges WHERE source = ?", (uri,))
+
+    def _mark_around(self, uri: str) -> None:
+        """The neighbours of a source are found through its words, so they change with it."""
+        for near in self.neighbours(uri):
+            if near is not None:
+                self._db.execute("UPDATE sources SET told = 0 WHERE uri = ?", (near,))
+
+    def mark_told(self, changed: Iterable[str], gone: Iterable[str]) -> None:
+        self._db.executemany("UPDATE sources SET told = 1 WHERE uri = ?", ((uri,) for uri in changed))
+        self._db.executemany("DELETE FROM gone WHERE uri = ?", ((uri,) for uri in gone))
+
+    # What the change feed has seen.
+
+    def stamps(self) -> dict[str, str]:
+        return dict(self._db.execute("SELECT key, stamp FROM stamps"))
+
+    def put_stamps(self, changed: Iterable[tuple[str, str | None]]) -> None:
+        for key, stamp in changed:
+            if stamp is None:
+                self._db.execute("DELETE FROM stamps WHERE key = ?", (key,))
+            else:
+                self._db.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (key, stamp))
+
+    def fact(self, name: str) -> str | None:
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put_fact(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """Everything that is held, in an order of its own and without numbers: two indexes of one store are equal."""
+        yield from self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources ORDER BY uri")
+        yield from self._db.execute(
+            "SELECT uri, level, number, start, finish, heading, text FROM records ORDER BY uri, level, number"
+        )
+        yield from self._db.execute("SELECT * FROM edges ORDER BY 1, 2, 3")
+
+
+def _records(source: Source) -> Iterator[tuple[int, int, int, int, str, str]]:
+    """Level, number, start, end, heading, text. What only repeats the content would find nothing more."""
+    said = words(" ".join(one.text for one in source.passages))
+    for level, text in ((0, source.abstract), (1, source.overview)):
+        own = words(text)
+        if len(own - said) > len(own) * _NEW_WORDS:
+            yield level, 0, 0, 0, "", text
+    for passage in source.passages:
+        yield 2, passage.number, passage.start, passage.end, passage.heading, passage.text
+
+
+def _edge(edge: RelationEdge) -> tuple[str, str, str, float]:
+    return edge.from_uri, edge.to_uri, edge.relation_type, edge.weight

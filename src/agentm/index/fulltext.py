@@ -1,0 +1,74 @@
+"""The full-text part of an index, on tantivy: told from the catalogue, searched by the ranking.
+
+One process at a time can write to it (tantivy locks it, and the lock goes with its holder); readers see the last
+commit and are never kept waiting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import tantivy
+
+    from agentm.index.schema import Entry
+
+NAME = "fulltext"
+_HEAP = 30_000_000
+
+
+class WriterBusyError(OSError):
+    """Another process is writing to this index."""
+
+
+class FullText:
+    """A directory of tantivy's."""
+
+    def __init__(self, directory: str) -> None:
+        import tantivy
+
+        from agentm.index.schema import schema
+
+        self.path = os.path.join(directory, NAME)
+        os.makedirs(self.path, exist_ok=True)
+        self.schema: tantivy.Schema = schema()
+        self._index = tantivy.Index(self.schema, path=self.path, reuse=True)
+        self._writer: Any = None
+
+    def begin(self) -> None:
+        """Become the one who writes; WriterBusyError while somebody else does."""
+        if self._writer is None:
+            try:
+                self._writer = self._index.writer(_HEAP, 1)
+            except ValueError as cause:
+                raise WriterBusyError(str(cause)) from cause
+
+    def replace(self, uri: str, entries: Iterable[Entry]) -> None:
+        """What is found of a source, instead of what was found of it."""
+        from agentm.index.schema import document
+
+        self._writer.delete_documents_by_term("uri", uri)
+        for entry in entries:
+            self._writer.add_document(document(entry))
+
+    def commit(self) -> None:
+        self._writer.commit()
+        self._index.reload()
+
+    def end(self) -> None:
+        """Let others write; what was not committed is gone."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with suppress(ValueError):
+                writer.rollback()
+            writer.wait_merging_threads()
+
+    def clear(self) -> None:
+        self._writer.delete_all_documents()
+
+    def searcher(self) -> tantivy.Searcher:
+        self._index.reload()
+        return self._index.searcher()

@@ -1,0 +1,43 @@
+"""What was written a moment ago: a hint to the index where to look first.
+
+A line is appended without opening the index, so that writing stays quick. Nothing is lost with a lost line: a look at
+the whole store finds what the list does not name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+NAME = "todo"
+_WORK = f"{NAME}.work"
+
+
+def note(directory: str, uris: Iterable[str]) -> None:
+    """These were changed."""
+    lines = "".join(f"{uri}\n" for uri in uris).encode()
+    with suppress(OSError):
+        os.makedirs(directory, exist_ok=True)
+        fd = os.open(os.path.join(directory, NAME), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, lines)
+        finally:
+            os.close(fd)
+
+
+def taken(directory: str) -> list[str]:
+    """What was noted; for the one who writes to the index, who says when it is `done`."""
+    work = os.path.join(directory, _WORK)
+    with suppress(OSError):
+        if not os.path.exists(work):
+            os.replace(os.path.join(directory, NAME), work)
+        with open(work, encoding="utf-8") as file:
+            return list(dict.fromkeys(file.read().split("\n")[:-1]))
+    return []
+
+
+def done(directory: str) -> None:
+    """What was taken is indexed."""
+    with suppress(OSError):
+        os.unlink(os.path.join(directory, _WORK))

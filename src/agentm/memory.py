@@ -1,0 +1,300 @@
+"""`Memory`: an agent's memory in one object. Remember, recall, read, and the rest, on behalf of one caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agentm.context.addresses import full_address, own_space
+from agentm.context.contextfs import Receipt
+from agentm.context.node import ContextNode, RelationEdge
+from agentm.context.slugs import slug_of
+from agentm.context.summarise import abstract_of
+from agentm.context.tenancy import RequestContext
+from agentm.context.uri import parse_place, parse_uri
+from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
+from agentm.open import Opened, caller, open_store
+from agentm.seam import protocol_of
+
+if TYPE_CHECKING:
+    import os
+
+    from agentm.index.account import AccountIndex, Caught, Progress
+    from agentm.recall.results import Recall
+    from agentm.seam import StorageBackend
+
+MOST_ALIKE = 1_000
+"""Memories of one name, told apart by numbers, before somebody has to find a better name."""
+
+_ATTEMPTS = 20
+"""How often somebody else may be faster, where the caller named no version."""
+
+Moment = str | date | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to remember, one of many."""
+
+    text: str
+    slug: str | None = None
+    category: str = "events"
+    tags: tuple[str, ...] = ()
+    when: Moment | None = None
+    who: str | None = None
+    sources: tuple[str, ...] = ()
+    relations: tuple[RelationEdge, ...] = ()
+
+
+class Memory:
+    """The memory of one caller on one store. Addresses may be short: ``events/visit`` is the caller's own.
+
+    Every change says the new version and takes the one it expects (``if_version``). What is written is durable when
+    the call returns, and found by the next `recall`, in this process or another.
+    """
+
+    def __init__(self, opened: Opened, ctx: RequestContext) -> None:
+        self.fs = opened.fs
+        self.ctx = ctx
+        self._open_index = opened.index
+
+    @cached_property
+    def _index(self) -> AccountIndex:
+        """Opened when it is first needed: what only writes need not wait for it."""
+        return self._open_index()
+
+    @classmethod
+    def open(
+        cls,
+        store: StorageBackend | str | os.PathLike[str] | None = None,
+        *,
+        account: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        actor: str | None = None,
+        install_prefix: str | os.PathLike[str] | None = None,
+        index_root: str | os.PathLike[str] | None = None,
+    ) -> Memory:
+        """The memory on a store: a backend, a folder, or (for none) the one that is configured."""
+        ctx = caller(account, user, agent, actor=actor, install_prefix=install_prefix)
+        return cls(open_store(store, ctx, install_prefix=install_prefix, index_root=index_root), ctx)
+
+    def remember(
+        self,
+        text: str,
+        *,
+        to: str | None = None,
+        slug: str | None = None,
+        category: str = "events",
+        tags: Sequence[str] = (),
+        when: Moment | None = None,
+        who: str | None = None,
+        sources: Sequence[str] = (),
+        if_version: int | None = None,
+        wait: bool = False,
+    ) -> Receipt:
+        """Write something down.
+
+        Without an address it becomes a new memory, named after what it says (or ``slug``); with one (``to``) it is
+        written there, as a new version if something is there already. ``when`` and ``who`` say what it is about, and
+        stand above the text. With ``wait`` it is indexed before this returns, else by the next recall.
+        """
+        ctx = self._from(sources)
+        content = _headed(text, when, who)
+        if to is not None:
+            receipt = self._write_at(self.address(to), content, ctx, tuple(tags), if_version)
+        elif slug is not None or category == "profile":
+            uri = self.address(category if category == "profile" else f"{category}/{slug}")
+            receipt = self._write_at(uri, content, ctx, tuple(tags), if_version)
+        else:
+            receipt = self._write_new(content, text, category, ctx, tuple(tags), if_version)
+        if wait and receipt.indexed == "pending" and self._index.update([receipt.uri]):
+            return replace(receipt, indexed="yes")
+        return receipt
+
+    def remember_many(self, notes: Iterable[Note], *, progress: Progress | None = None) -> list[Receipt]:
+        """Write many things down, new ones, sharing the cost of making them durable; in the order given."""
+        given = list(notes)
+        nodes = [(self._from(note.sources), self._node(note)) for note in given]
+        receipts: list[Receipt] = []
+        for start, end in _runs([ctx.sources for ctx, _ in nodes]):
+            batch = [node for _, node in nodes[start:end]]
+            expected = {node.uri: 0 for node in batch}
+            receipts += self.fs.write_nodes(batch, nodes[start][0], if_versions=expected)
+            if progress is not None:
+                progress(end, len(given))
+        return receipts
+
+    def recall(self, query: str, *, budget: int | None = None, limit: int | None = None, **options: Any) -> Recall:
+        """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
+
+        Filters: ``category``, ``tag``, ``project``, ``owner`` (a space such as ``user:alice``), ``since`` and
+        ``until`` (ISO dates). ``recency=False`` and ``related=False`` turn the gentle signals off. ``patience`` is how
+        many seconds it may spend on indexing what is new before it answers.
+        """
+        from agentm.recall.recall import BUDGET, LIMIT, Filters, recall
+
+        names = Filters.__slots__
+        filters = Filters(**{name: options.pop(name) for name in names if name in options})
+        self._index.refresh()
+        return recall(
+            self._index,
+            self.fs,
+            self.ctx,
+            query,
+            budget=BUDGET if budget is None else budget,
+            limit=LIMIT if limit is None else limit,
+            filters=filters,
+            **options,
+        )
+
+    def read(self, address: str, *, version: int | None = None) -> ContextNode:
+        """One memory: as it is, or as it was in a version."""
+        return self.fs.read_node(self.address(address), self.ctx, version=version)
+
+    def relate(
+        self, source: str, target: str, relation: str = "related_to", *, weight: float = 1.0, reason: str = ""
+    ) -> Receipt:
+        """Say how one memory is related to another."""
+        edge = RelationEdge(self.address(source), self.address(target), relation, weight, reason)
+        return self.fs.relate(edge, self.ctx)
+
+    def forget(self, address: str, *, if_version: int | None = None, purge: bool = False) -> Receipt:
+        """Take a memory away. `undo` brings it back, unless it is purged."""
+        return self.fs.delete_node(self.address(address), self.ctx, if_version=if_version, purge=purge)
+
+    def move(self, address: str, to: str, *, if_version: int | None = None) -> Receipt:
+        """Give a memory another address."""
+        return self.fs.move_node(self.address(address), self.address(to), self.ctx, if_version=if_version)
+
+    def history(self, address: str) -> list[ContextNode]:
+        """The versions of a memory that are kept, oldest first."""
+        return self.fs.history(self.address(address), self.ctx)
+
+    def undo(self, address: str, *, to: int | None = None, if_version: int | None = None) -> Receipt:
+        """Bring back an older version, as a new one."""
+        return self.fs.undo(self.address(address), self.ctx, to=to, if_version=if_version)
+
+    def status(self) -> dict[str, Any]:
+        """Whose memory it is, on which store, and how far the index has come."""
+        return {
+            "account": self.ctx.account_id,
+            "space": own_space(self.ctx),
+            "store": protocol_of(self.fs.backend),
+            "index": self._index.status(),
+        }
+
+    def catch_up(self, *, progress: Progress | None = None) -> Caught:
+        """Index everything that changed, also by others and by hand."""
+        return self._index.catch_up(progress=progress)
+
+    def reindex(self, *, progress: Progress | None = None) -> Caught:
+        """Build the index anew; until it is complete, recall answers from the old one."""
+        return self._index.rebuild(progress)
+
+    def close(self) -> None:
+        if "_index" in self.__dict__:
+            self._index.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def address(self, text: str) -> str:
+        """The URI that a full or a short address means."""
+        return str(parse_uri(full_address(text, self.ctx)))
+
+    def list(self, place: str = "") -> list[str]:
+        """The memories, or the folders, right below a folder."""
+        return self.fs.list_children(str(parse_place(full_address(place, self.ctx))), self.ctx)
+
+    def _from(self, sources: Sequence[str]) -> RequestContext:
+        return replace(self.ctx, sources=tuple(sources)) if sources else self.ctx
+
+    def _node(self, note: Note) -> ContextNode:
+        slug = note.slug or slug_of(abstract_of(note.text))
+        uri = self.address(f"{note.category}/{slug}")
+        return ContextNode(uri, _headed(note.text, note.when, note.who), tags=note.tags, relations=note.relations)
+
+    def _write_at(
+        self, uri: str, text: str, ctx: RequestContext, tags: tuple[str, ...], if_version: int | None
+    ) -> Receipt:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._write_over(uri, text, ctx, tags, if_version)
+            except NodeConflictError:
+                if if_version is not None or attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _write_over(
+        self, uri: str, text: str, ctx: RequestContext, tags: tuple[str, ...], if_version: int | None
+    ) -> Receipt:
+        """With the relations and tags that stand there; whoever changes them meanwhile is not written over."""
+        try:
+            standing = self.fs.read_node(uri, ctx)
+        except NodeNotFoundError:
+            standing = ContextNode(uri, text)
+        node = replace(standing, content=text, abstract=None, overview=None, tags=tags or standing.tags)
+        return self.fs.write_node(node, ctx, if_version=standing.version if if_version is None else if_version)
+
+    def _write_new(
+        self,
+        content: str,
+        text: str,
+        category: str,
+        ctx: RequestContext,
+        tags: tuple[str, ...],
+        if_version: int | None,
+    ) -> Receipt:
+        if if_version:
+            raise InvalidNodeError("a new memory has no version yet; say which memory you mean with its address (to).")
+        slug = slug_of(abstract_of(text))
+        for uri in self._free_addresses(category, slug):
+            try:
+                return self.fs.write_node(ContextNode(uri, content, tags=tags), ctx, if_version=0)
+            except (NodeConflictError, NodeBrokenError):
+                continue
+        raise InvalidUriError(
+            f"there are {MOST_ALIKE} memories named {slug!r}; give this one a name.", code="uri_taken"
+        )
+
+    def _free_addresses(self, category: str, slug: str) -> Iterator[str]:
+        """Where no memory is, nor was one that can still be brought back: its name is not for another one."""
+        for number in range(1, MOST_ALIKE):
+            uri = self.address(f"{category}/{slug if number == 1 else f'{slug}-{number}'}")
+            if not self.fs.exists(uri, self.ctx) and not self.fs.history(uri, self.ctx):
+                yield uri
+
+
+def _headed(text: str, when: Moment | None, who: str | None) -> str:
+    """A text with what it is about above it, as a person would write it into a note."""
+    lines = []
+    if when is not None:
+        lines.append(f"date: {_iso(when)}")
+    if who is not None:
+        lines.append(f"who: {' '.join(who.split())}")
+    return "\n".join(["---", *lines, "---", "", text]) if lines else text
+
+
+def _iso(when: Moment) -> str:
+    if isinstance(when, date):  # a datetime is one too
+        return when.isoformat()
+    try:
+        return datetime.fromisoformat(when).isoformat()
+    except (ValueError, TypeError):
+        raise InvalidNodeError(f"{when!r} is no moment; write it like 2026-03-15 or 2026-03-15T14:30.") from None
+
+
+def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
+    """The stretches of equal keys."""
+    start = 0
+    for at in range(1, len(keys) + 1):
+        if at == len(keys) or keys[at] != keys[start]:
+            yield start, at
+            start = at

@@ -1,0 +1,244 @@
+"""From a query to an answer: searched, read from the store again, and fitted into a budget.
+
+What the index says is only where to look. Every text that is shown was read from the store a moment ago, on behalf of
+the caller: what was changed, deleted or is another's is never shown from a stale index.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from agentm.context.contextfs import ContextFS
+from agentm.context.node import ContextNode
+from agentm.context.tenancy import RequestContext
+from agentm.errors import AgentmError, InvalidQueryError
+from agentm.index.account import AccountIndex
+from agentm.index.catalogue import Row
+from agentm.index.sources import is_node
+from agentm.recall.budget import fit, tokens
+from agentm.recall.results import HEADER, Found, Recall, written
+from agentm.seam import Locator
+
+if TYPE_CHECKING:
+    import tantivy
+
+BUDGET = 2_000
+LIMIT = 10
+LONGEST_QUERY = 4_000
+"""Characters that are looked at: more says nothing more about what is wanted."""
+_PATIENCE = 0.25
+"""Seconds that a recall spends on catching up before it answers from what is there."""
+_BRIEF = 30
+"""Tokens of what has no abstract."""
+_RECENT_DAYS = 30.0
+_RECENCY = 0.05
+_RELATED = 0.05
+"""How much the gentle signals can add to a score of the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a memory must be, to be recalled."""
+
+    category: str | None = None
+    tag: str | None = None
+    project: str | None = None
+    owner: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+def recall(
+    index: AccountIndex,
+    fs: ContextFS,
+    ctx: RequestContext,
+    query: str,
+    *,
+    budget: int = BUDGET,
+    limit: int = LIMIT,
+    filters: Filters | None = None,
+    recency: bool = True,
+    related: bool = True,
+    patience: float = _PATIENCE,
+) -> Recall:
+    """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
+    asked = _checked(query, budget, limit)
+    complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
+    candidates = _ranked(index, ctx, asked, limit, filters or Filters())
+    if recency:
+        candidates = [_with_recency(one) for one in candidates]
+    if related:
+        candidates = _with_relations(index, candidates)
+    candidates.sort(key=lambda one: -one.score)
+    shown = [found for one in candidates if (found := _read_again(fs, ctx, one)) is not None][:limit]
+    entries = _fitted(shown, budget)
+    text = written(entries)
+    return Recall(query, tuple(entries), budget, tokens(text), len(shown) - len(entries), complete, text)
+
+
+def _checked(query: str, budget: int, limit: int) -> str:
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidQueryError("there is nothing to look for; say what it is about, as in: agentm recall 'oat milk'.")
+    if not isinstance(budget, int) or budget < 0:
+        raise InvalidQueryError(f"the budget is {budget!r}; give a number of tokens, such as 2000.")
+    if not isinstance(limit, int) or limit < 1:
+        raise InvalidQueryError(f"the limit is {limit!r}; give a number of memories, such as 10.")
+    return query[:LONGEST_QUERY]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    row: Row
+    source: Mapping[str, Any]
+    score: float
+    why: Mapping[str, float]
+
+
+def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, filters: Filters) -> list[_Candidate]:
+    """The best record of each source, with scores between 0 and 1."""
+    from agentm.index.ranking import search
+
+    searcher = index.fulltext.searcher()
+    restrict = _restriction(index.fulltext.schema, ctx, filters)
+    hits = search(searcher, index.fulltext.schema, query, limit=limit * 3, restrict=restrict)
+    rows = index.catalogue.found(hit.record for hit in hits)
+    sources = index.catalogue.sources({row.uri for row in rows.values()})
+    best: dict[str, _Candidate] = {}
+    top = max((hit.score for hit in hits), default=0.0) or 1.0
+    for hit in hits:
+        row = rows.get(hit.record)
+        if row is None or row.uri not in sources or row.uri in best:
+            continue  # replaced since the index was searched; or found better already
+        best[row.uri] = _Candidate(row, sources[row.uri], hit.score / top, hit.why)
+    return list(best.values())
+
+
+def _restriction(schema: tantivy.Schema, ctx: RequestContext, filters: Filters) -> tantivy.Query:
+    """What every hit must match: a space that the caller may read, always, and what was asked for."""
+    import tantivy
+
+    spaces = sorted({*ctx.spaces, *ctx.visible})
+    if filters.owner is not None:
+        spaces = [space for space in spaces if space == filters.owner]
+    must = [tantivy.Query.term_set_query(schema, "space", spaces)]
+    for name, wanted in (("category", filters.category), ("tags", filters.tag), ("project", filters.project)):
+        if wanted is not None:
+            must.append(tantivy.Query.term_query(schema, name, wanted))
+    if filters.since is not None or filters.until is not None:
+        from agentm.index.schema import moments
+
+        must.append(moments(schema, filters.since, filters.until))
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in must])
+
+
+def _with_recency(one: _Candidate) -> _Candidate:
+    """A little more for what is recent: half of it is gone after a month."""
+    try:
+        moment = datetime.fromisoformat(str(one.source["moment"]))
+    except ValueError:
+        return one
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    days = max(0.0, (datetime.now(UTC) - moment).total_seconds() / 86_400)
+    more = _RECENCY * 0.5 ** (days / _RECENT_DAYS)
+    return replace(one, score=one.score + more, why={**one.why, "recency": more})
+
+
+def _with_relations(index: AccountIndex, candidates: list[_Candidate]) -> list[_Candidate]:
+    """A little more for what the others found are related to."""
+    scores = {one.row.uri: one.score for one in candidates}
+    near: dict[str, float] = {}
+    for source, target, _, weight in index.catalogue.edges(scores):
+        for end, other in ((source, target), (target, source)):
+            if end in scores and other in scores:
+                near[end] = max(near.get(end, 0.0), scores[other] * min(max(weight, 0.0), 1.0))
+    more = {uri: _RELATED * value for uri, value in near.items()}
+    return [
+        replace(one, score=one.score + more[one.row.uri], why={**one.why, "related": more[one.row.uri]})
+        if one.row.uri in more
+        else one
+        for one in candidates
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A candidate with what the store holds of it now."""
+
+    found: Found
+    overview: str
+    content: str
+
+
+def _read_again(fs: ContextFS, ctx: RequestContext, one: _Candidate) -> _Shown | None:
+    try:
+        if is_node(one.row.uri):
+            node = fs.read_node(one.row.uri, ctx)
+        else:
+            node = ContextNode(one.row.uri, fs.backend.read(Locator(one.row.uri)), str(one.source["abstract"]), "")
+    except (AgentmError, OSError):
+        return None  # gone, another's, or damaged by now
+    text, start, end = _passage(node.content, one.row)
+    found = Found(
+        uri=one.row.uri,
+        kind=str(one.source["kind"]),
+        version=node.version,
+        score=round(one.score, 4),
+        level=2,
+        text=text,
+        abstract=node.abstract or "",
+        category=str(one.source["category"]),
+        tags=tuple(one.source["tags"]),
+        when=str(one.source["moment"]),
+        who=str(one.source["who"]),
+        start=start,
+        end=end,
+        actor=node.actor,
+        why={name: round(value, 4) for name, value in one.why.items()},
+    )
+    return _Shown(found, node.overview or "", node.content)
+
+
+def _passage(content: str, row: Row) -> tuple[str, int, int]:
+    """The passage as the source has it now; all of the source, if it is no longer there."""
+    if row.level == 2 and content[row.start : row.end] == row.text:
+        return row.text, row.start, row.end
+    at = content.find(row.text) if row.level == 2 else -1
+    return (row.text, at, at + len(row.text)) if at >= 0 else (content, 0, len(content))
+
+
+def _fitted(shown: list[_Shown], budget: int) -> list[Found]:
+    """As many as fit, each first with its abstract; then, best first, as much of each as there is room for."""
+    left = budget - _cost(HEADER)
+    entries: list[Found] = []
+    for one in shown:
+        brief = replace(one.found, level=0, text=one.found.abstract or fit(one.found.text, _BRIEF))
+        if _cost(brief.quoted) > left:
+            break
+        left -= _cost(brief.quoted)
+        entries.append(brief)
+    for at, brief in enumerate(entries):
+        room = left + _cost(brief.quoted)
+        # A token is never less than a quarter of its bytes: what is far too long need not be counted.
+        fitting = (more for more in _fuller(shown[at]) if len(more.text) <= 4 * room and _cost(more.quoted) <= room)
+        fuller = next(fitting, brief)
+        left = room - _cost(fuller.quoted)
+        entries[at] = fuller
+    return entries
+
+
+def _cost(text: str) -> int:
+    """What a part costs, with the blank line behind it. Parts cost at least what they cost together."""
+    return tokens(text) + 1
+
+
+def _fuller(one: _Shown) -> list[Found]:
+    """More than the abstract, the most first."""
+    found = one.found
+    more = [replace(found, text=one.content, start=0, end=len(one.content)), found]
+    if one.overview.strip():
+        more.append(replace(found, level=1, text=one.overview))
+    return more
