@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import os
 import sys
 from collections.abc import Iterable
@@ -12,8 +13,8 @@ from typing import NoReturn
 from agentm.cli.output import OutputError, print_json, say
 from agentm.errors import AgentmError, NodeConflictError
 
-# Name → what it does. The module of the same name in this package is loaded only when the command is used; it has
-# DESCRIPTION, EXAMPLES, add_arguments(parser) and run(options) -> exit status.
+# Name → what it does. The module of the same name in this package (with a _ behind a word of Python's) is loaded only
+# when the command is used; it has DESCRIPTION, EXAMPLES, add_arguments(parser) and run(options) -> exit status.
 COMMANDS = {
     "remember": "write something down",
     "recall": "say what is known about something",
@@ -27,6 +28,8 @@ COMMANDS = {
     "history": "list the versions of a memory",
     "diff": "show what changed between two versions",
     "undo": "bring back an older version",
+    "import": "bring in notes, chats and what other tools remember",
+    "export": "write memories into a zip of plain files",
     "repair": "put right what a crash or a hand edit left behind",
     "reindex": "bring the index of what can be recalled up to date",
     "outbox": "what the index has yet to be told",
@@ -42,6 +45,7 @@ COMMANDS = {
 # What other tools call our commands.
 _ELSEWHERE = {
     "add": "remember",
+    "backup": "export",
     "cat": "read",
     "create": "remember",
     "delete": "forget",
@@ -123,7 +127,7 @@ def _run_command(args: list[str]) -> int:
     if name not in COMMANDS:
         what = "option" if name.startswith("-") else "command"
         raise UsageError(f"there is no {what} {name!r}{_meant(name)}; see agentm --help.")
-    command = import_module(f"agentm.cli.{name.replace('-', '_')}")
+    command = import_module(f"agentm.cli.{name.replace('-', '_')}{'_' if keyword.iskeyword(name) else ''}")
     parser = Parser(
         prog=f"agentm {name}",
         description=command.DESCRIPTION,

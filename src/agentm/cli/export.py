@@ -1,0 +1,103 @@
+"""`agentm export`"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import BinaryIO
+
+from agentm.backends import _durable
+from agentm.cli.memories import Memories, add_caller_arguments
+from agentm.cli.output import print_json, say
+from agentm.cli.texts import one_line
+from agentm.context.folders import not_found
+from agentm.context.uri import ContextUri, parse_place
+from agentm.errors import AlreadyExistsError, store_error
+from agentm.exporting import ExportReport, export
+
+DESCRIPTION = """\
+Write memories into a zip of plain files: each with its whole history, relations, tags and times, also those that were
+forgotten and can still be brought back. agentm import brings it all back, on any store. The same memories always give
+the same zip. Exits 1 if something was left out."""
+EXAMPLES = """\
+  agentm export backup.zip
+  agentm export people.zip --place entities
+  agentm export scout.zip --agent scout --json"""
+
+_EVERY = 0.2
+"""Seconds."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.zip", help="the zip to write")
+    parser.add_argument("--place", metavar="PLACE", help="only what is at or below this address (default: all yours)")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_caller_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    memories = Memories(options)
+    place = memories.place(options.place)
+    if os.path.lexists(options.file) and not options.force:
+        raise AlreadyExistsError(f"{options.file} is there already; choose another name, or replace it with --force.")
+    with _progress() as progress:
+        report = _write(options.file, lambda file: _export(memories, place, file, progress))
+    if options.json:
+        print_json({"file": options.file, **asdict(report)})
+        return 1 if report.left_out else 0
+    for one in report.left_out:
+        say(f"agentm: {one.code}: {one_line(one.message)}", sys.stderr)
+    say(f"exported {report.exported} memories of {report.place} to {one_line(options.file)}")
+    return 1 if report.left_out else 0
+
+
+def _export(memories: Memories, place: str, file: BinaryIO, progress: Callable[[int], None] | None) -> ExportReport:
+    report = export(memories.fs.backend, memories.ctx, place, file, progress)
+    address = parse_place(place)
+    if isinstance(address, ContextUri) and not report.exported and not report.left_out:
+        with memories.suggesting(place):
+            raise not_found(address)
+    return report
+
+
+def _write(path: str, fill: Callable[[BinaryIO], ExportReport]) -> ExportReport:
+    """Under another name until it is complete and survives a power cut."""
+    directory = os.path.dirname(os.path.abspath(path))
+    try:
+        with _durable.Temp(directory) as temp:
+            with open(temp.path, "r+b") as file:
+                report = fill(file)
+            temp.fill(b"")
+            temp.settle()
+            _durable.replace(temp.path, path)
+            temp.placed = True
+        _durable.sync_dir(directory)
+    except OSError as cause:
+        raise store_error(cause, backend="agentm", verb="write", locator=path) from cause
+    return report
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None] | None]:
+    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    due = time.monotonic() + _EVERY
+
+    def show(done: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _EVERY
+            say(f"\r\033[Kagentm: {done:,} written; Ctrl-C leaves nothing behind", sys.stderr, end="")
+            sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        say("\r\033[K", sys.stderr, end="")

@@ -1,0 +1,141 @@
+"""`agentm import`"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from agentm.cli.dispatch import UsageError, nearest
+from agentm.cli.memories import Memories, add_caller_arguments
+from agentm.cli.output import print_json, say
+from agentm.cli.texts import one_line
+from agentm.importing.items import Kind
+from agentm.importing.kinds import AGENTM, KINDS, detect
+from agentm.importing.report import Action, ImportReport, Outcome, Progress
+
+DESCRIPTION = f"""\
+Bring in what other tools remember: one memory for each note or conversation, with where it came from. The kind of the
+source is found out, or named with --from:
+
+{chr(10).join(f"  {kind.name:<12}  {kind.what}" for kind in KINDS)}
+
+A second run writes only what is new or has changed. What you edited or forgot here since stays as it is, unless --force
+takes what the source says. Can be stopped at any time; run it again to finish. Exits 1 if something was left out."""
+EXAMPLES = """\
+  agentm import ~/Notes --dry-run
+  agentm import ~/Notes --to entities
+  agentm import CLAUDE.md
+  agentm import memories.json --from mem0
+  agentm import chatgpt-export.zip --json
+  agentm import backup.zip"""
+
+_EVERY = 0.2
+"""Seconds."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a folder, a file or a zip")
+    parser.add_argument("--from", dest="kind", metavar="KIND", help="what kind of source it is (default: found out)")
+    parser.add_argument("--to", metavar="PLACE", help="the folder to put it into, as in entities (default: by kind)")
+    parser.add_argument("--force", action="store_true", help="take what the source says, over your own edits too")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    add_caller_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    memories = Memories(options)
+    kind = _named(options.kind) if options.kind is not None else detect(options.path)
+    if options.kind is None and not options.json:
+        say(f"agentm: hint: {one_line(options.path)} is {kind.what} ({kind.name}).", sys.stderr)
+    with _progress() as progress:
+        report = _import(memories, kind, options, progress)
+    report.outcomes.sort(key=lambda one: one.source)
+    if options.json:
+        print_json(_as_json(report, kind, options))
+    else:
+        _show(report, memories, options.dry_run)
+    return 1 if report.of(Action.LEFT_OUT) else 0
+
+
+def _import(memories: Memories, kind: Kind, options: Namespace, progress: Progress | None) -> ImportReport:
+    chosen = {"force": options.force, "dry_run": options.dry_run, "progress": progress}
+    if kind is AGENTM:
+        from agentm.importing.restore import restore
+
+        if options.to is not None:
+            raise UsageError("what agentm exported goes back to where it was; leave out --to.")
+        return restore(memories.fs, memories.ctx, options.path, **chosen)
+    from agentm.importing.run import import_from
+
+    return import_from(memories.fs, memories.ctx, kind, options.path, memories.place(options.to), **chosen)
+
+
+def _named(name: str) -> Kind:
+    known = {kind.name: kind for kind in KINDS}
+    if name not in known:
+        raise UsageError(f"there is no kind {name!r}{nearest(name, known)}; it is one of {', '.join(known)}.")
+    return known[name]
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    due = time.monotonic() + _EVERY
+
+    def show(done: int, total: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _EVERY
+            say(
+                f"\r\033[Kagentm: {done:,} of {total:,}; Ctrl-C does no harm",
+                sys.stderr,
+                end="",
+            )
+            sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        say("\r\033[K", sys.stderr, end="")
+
+
+def _show(report: ImportReport, memories: Memories, dry_run: bool) -> None:
+    """What needs a look; in a dry run, everything that would be done."""
+    told = (Action.KEPT, Action.LEFT_OUT, *((Action.NEW, Action.CHANGED) if dry_run else ()))
+    for one in report.outcomes:
+        if one.action in told:
+            say(_line(one, memories))
+    counts = report.counts
+    would = "would be " if dry_run else ""
+    say(
+        f"{counts[Action.NEW]} {would}new, {counts[Action.CHANGED]} {would}changed, {counts[Action.SAME]} unchanged, "
+        f"{counts[Action.KEPT]} kept as they are here, {counts[Action.EMPTY]} empty, "
+        f"{counts[Action.LEFT_OUT]} left out"
+    )
+    if report.edges_lost:
+        say(f"agentm: hint: {report.edges_lost} relations led to memories that are not here.", sys.stderr)
+
+
+def _line(one: Outcome, memories: Memories) -> str:
+    if one.action is Action.LEFT_OUT:
+        return f"left out  {one_line(one.source)}  {one.code}: {one_line(one.message)}"
+    why = f": {one_line(one.message)}" if one.message else ""
+    return f"{one.action:<8}  {memories.short(one.uri)}  [from {one_line(one.source)}]{why}"
+
+
+def _as_json(report: ImportReport, kind: Kind, options: Namespace) -> dict[str, object]:
+    return {
+        "kind": kind.name,
+        "detected": options.kind is None,
+        "dry_run": options.dry_run,
+        "counts": report.counts,
+        "edges_lost": report.edges_lost,
+        "items": [asdict(one) for one in report.outcomes],
+    }

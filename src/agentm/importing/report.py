@@ -1,0 +1,53 @@
+"""What became of each thing that was to be imported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from agentm.exporting import LeftOut
+
+Progress = Callable[[int, int], None]
+"""Told how many are done, of how many that are known of so far."""
+
+
+class Action(StrEnum):
+    """What is, or would be, done about one of them."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+    KEPT = "kept"
+    EMPTY = "empty"
+    LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    source: str
+    action: Action
+    uri: str = ""
+    version: int = 0
+    code: str = ""
+    message: str = ""
+    """Why it was left out, or kept as it is."""
+
+
+@dataclass(slots=True)
+class ImportReport:
+    outcomes: list[Outcome] = field(default_factory=list)
+    edges_lost: int = 0
+    """Edges of an export to memories that are neither in it nor here."""
+
+    @property
+    def counts(self) -> dict[Action, int]:
+        counted = Counter(one.action for one in self.outcomes)
+        return {action: counted[action] for action in Action}
+
+    def of(self, action: Action) -> list[Outcome]:
+        return [one for one in self.outcomes if one.action is action]
+
+    def leave_out(self, one: LeftOut, uri: str = "") -> None:
+        self.outcomes.append(Outcome(one.source, Action.LEFT_OUT, uri, 0, one.code, one.message))
