@@ -107,12 +107,14 @@ class Database(Reader):
 
     protocol = "sqlite"
 
-    _TRIES, _PAUSE = 20, 0.03
+    patience, _PAUSE = 1.0, 0.02
+    """Seconds: for all that is asked of one reader, and between two tries."""
     _TICK = 20_000_000
     """Nanoseconds: two writes closer than this may leave the same time on a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._deadline = time.monotonic() + self.patience
 
     def read(self, locator: Locator) -> str:
         [(content,)] = self._entry("read", "content", locator)
@@ -140,7 +142,7 @@ class Database(Reader):
     def _rows(self, sql: str, key: str) -> _Rows:
         import sqlite3
 
-        for _ in range(self._TRIES):
+        while True:
             before = self._at_rest()
             if before is not None:
                 try:
@@ -151,8 +153,9 @@ class Database(Reader):
                 else:
                     if self._at_rest() == before:
                         return rows
+            if time.monotonic() > self._deadline:
+                raise self._failed(errno.EBUSY, "read", Locator(key))
             time.sleep(self._PAUSE)
-        raise self._failed(errno.EBUSY, "read", Locator(key))
 
     def _select(self, sql: str, key: str) -> _Rows:
         import sqlite3

@@ -88,7 +88,7 @@ def _border(text: str, room: int) -> int:
         return paragraph
     line = start.rfind("\n")
     sentence = max((end for end in sentence_ends(start) if end < room), default=0)
-    if max(line, sentence) >= room * 0.6:
+    if max(line, sentence) >= room * 0.5:
         return max(line, sentence)
     word = max(start.rfind(" "), line)
     if word >= room * 0.6:
