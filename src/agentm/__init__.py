@@ -33,6 +33,7 @@ _HOME = {
         "ConfigError",
         "InvalidLocatorError",
         "InvalidNodeError",
+        "InvalidQueryError",
         "InvalidUriError",
         "InvalidVersionError",
         "IsDirectoryError",
@@ -57,8 +58,10 @@ _HOME = {
         "StoreError",
         "UnsupportedAbilityError",
     ),
+    "agentm.memory": ("Memory", "Note"),
     "agentm.process": ("offer_save_here", "recall_here", "state_path"),
     "agentm.projects": ("Project", "resolve_project"),
+    "agentm.recall.results": ("Found", "Recall"),
     "agentm.repo_registry": (
         "list_repos",
         "read_registry",
@@ -149,6 +152,7 @@ if TYPE_CHECKING:
         ConfigError as ConfigError,
         InvalidLocatorError as InvalidLocatorError,
         InvalidNodeError as InvalidNodeError,
+        InvalidQueryError as InvalidQueryError,
         InvalidUriError as InvalidUriError,
         InvalidVersionError as InvalidVersionError,
         IsDirectoryError as IsDirectoryError,
@@ -173,12 +177,14 @@ if TYPE_CHECKING:
         StoreError as StoreError,
         UnsupportedAbilityError as UnsupportedAbilityError,
     )
+    from agentm.memory import Memory as Memory, Note as Note
     from agentm.process import (
         offer_save_here as offer_save_here,
         recall_here as recall_here,
         state_path as state_path,
     )
     from agentm.projects import Project as Project, resolve_project as resolve_project
+    from agentm.recall.results import Found as Found, Recall as Recall
     from agentm.repo_registry import (
         list_repos as list_repos,
         read_registry as read_registry,

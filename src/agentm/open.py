@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,13 +49,16 @@ def open_store(
     """A store (a backend, a folder of plain files, or for None the one that is configured) and a caller's index of it."""
     backend = _backend(store, install_prefix)
     directory = index_directory(backend, ctx.account_id, install_prefix, index_root)
-    fs = ContextFS(backend, changed=partial(todo.note, directory))
+    fs = ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
     return Opened(fs, partial(_index, directory, fs, ctx))
 
 
-def _index(directory: str, fs: ContextFS, ctx: RequestContext) -> AccountIndex:
+def _index(directory: str | None, fs: ContextFS, ctx: RequestContext) -> AccountIndex:
     from agentm.index.account import AccountIndex
 
+    if directory is None:
+        directory = tempfile.mkdtemp(prefix="agentm-index-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return AccountIndex(directory, fs, ctx.account_id, notes=f"user:{ctx.user_id}")
 
 
@@ -79,14 +84,14 @@ def caller(
 
 def index_directory(
     backend: StorageBackend, account: str, install_prefix: StrPath | None, index_root: StrPath | None
-) -> str:
+) -> str | None:
     """Where the index of an account lies: on this machine, outside of the store.
 
-    A store that cannot say where it is has an index for as long as the process lives.
+    None for a store that cannot say where it is: it has an index for as long as the process lives.
     """
     place = getattr(backend, "root", None) or getattr(backend, "path", None)
     if not isinstance(place, str | os.PathLike):
-        return tempfile.mkdtemp(prefix="agentm-index-")
+        return None
     root = index_root if index_root is not None else os.path.join(settings.install_prefix(install_prefix), INDEX)
     store = f"{protocol_of(backend)}:{os.path.realpath(place)}"
     return os.path.join(os.path.expanduser(root), hashlib.sha256(store.encode()).hexdigest()[:16], account)

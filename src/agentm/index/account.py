@@ -77,7 +77,11 @@ class AccountIndex:
     def _open(self) -> tuple[Catalogue, FullText]:
         catalogue = Catalogue(self.directory)
         try:
-            return catalogue, FullText(self.directory)
+            fulltext = FullText(self.directory)
+            if fulltext.is_new and catalogue.count():
+                with catalogue.change():
+                    catalogue.mark_untold()  # somebody took away what it was told
+            return catalogue, fulltext
         except BaseException:
             catalogue.close()
             raise

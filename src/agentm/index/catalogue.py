@@ -155,6 +155,9 @@ class Catalogue:
         sql = f"SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE id IN ({marks})"
         return {row[0]: Row(*row) for row in self._db.execute(sql, wanted)}
 
+    def record_ids(self) -> list[int]:
+        return [row[0] for row in self._db.execute("SELECT id FROM records ORDER BY id")]
+
     def sources(self, uris: Iterable[str]) -> dict[str, dict[str, object]]:
         wanted = list(uris)
         marks = ",".join("?" * len(wanted))
@@ -226,6 +229,10 @@ class Catalogue:
         for near in self.neighbours(uri):
             if near is not None:
                 self._db.execute("UPDATE sources SET told = 0 WHERE uri = ?", (near,))
+
+    def mark_untold(self) -> None:
+        """The full-text index knows nothing of what is held."""
+        self._db.execute("UPDATE sources SET told = 0")
 
     def mark_told(self, changed: Iterable[str], gone: Iterable[str]) -> None:
         self._db.executemany("UPDATE sources SET told = 1 WHERE uri = ?", ((uri,) for uri in changed))

@@ -34,6 +34,7 @@ class FullText:
 
         self.path = os.path.join(directory, NAME)
         os.makedirs(self.path, exist_ok=True)
+        self.is_new = not os.path.exists(os.path.join(self.path, "meta.json"))
         self.schema: tantivy.Schema = schema()
         self._index = tantivy.Index(self.schema, path=self.path, reuse=True)
         self._writer: Any = None

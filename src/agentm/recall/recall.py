@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.contextfs import ContextFS
+from agentm.context.markdown import front_matter
 from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext
 from agentm.errors import AgentmError, InvalidQueryError
@@ -238,7 +239,8 @@ def _cost(text: str) -> int:
 def _fuller(one: _Shown) -> list[Found]:
     """More than the abstract, the most first."""
     found = one.found
-    more = [replace(found, text=one.content, start=0, end=len(one.content)), found]
+    _, body = front_matter(one.content)  # what stands above the text is said in the line above it
+    more = [replace(found, text=body, start=len(one.content) - len(body), end=len(one.content)), found]
     if one.overview.strip():
         more.append(replace(found, level=1, text=one.overview))
     return more

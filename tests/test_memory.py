@@ -1,0 +1,119 @@
+"""The façade: what every method promises, on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+
+from agentm import (
+    InvalidNodeError,
+    InvalidUriError,
+    Memory,
+    NodeConflictError,
+    NodeNotFoundError,
+    Note,
+    StorageBackend,
+)
+from tests.index.conftest import STORES, opened, tmp_path as tmp_path
+
+OWN = "ctx://acme/users/alice/memories"
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
+    return STORES[request.param](tmp_path)
+
+
+@pytest.fixture
+def memory(store: StorageBackend, tmp_path: Path) -> Iterator[Memory]:
+    with opened(store, tmp_path) as found:
+        yield found
+
+
+@pytest.mark.spec("IDX-06")
+def test_a_receipt_says_what_became_of_a_write(memory: Memory) -> None:
+    receipt = memory.remember("Met Ada at the fair.")
+    assert (receipt.uri, receipt.version, receipt.durable) == (f"{OWN}/events/met-ada-at-the-fair", 1, True)
+    assert receipt.indexed == "pending"
+    assert memory.read(receipt.uri).content == "Met Ada at the fair."
+
+
+def test_the_same_words_twice_are_two_memories(memory: Memory) -> None:
+    first, second = (memory.remember("Met Ada.") for _ in range(2))
+    assert first.uri != second.uri
+    assert memory.list("events") == [first.uri, second.uri]
+
+
+def test_an_address_is_written_over_and_keeps_its_tags_and_relations(memory: Memory) -> None:
+    memory.remember("A loom.", to="entities/loom")
+    memory.remember("Ada.", to="entities/ada", tags=["people"])
+    memory.relate("entities/ada", "entities/loom", "builds")
+    receipt = memory.remember("Ada, who builds looms.", to="entities/ada")
+    node = memory.read("entities/ada")
+    assert (receipt.version, node.tags, len(node.relations)) == (3, ("people",), 1)
+
+
+def test_a_version_that_is_expected_is_checked(memory: Memory) -> None:
+    memory.remember("One.", to="profile", if_version=0)
+    memory.remember("Two.", to="profile", if_version=1)
+    with pytest.raises(NodeConflictError):
+        memory.remember("Three.", to="profile", if_version=1)
+    with pytest.raises(InvalidNodeError):
+        memory.remember("New.", if_version=2)
+    assert memory.read("profile").content == "Two."
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ("2026-03-15", "2026-03-15T00:00:00"),
+        (date(2026, 3, 15), "2026-03-15"),
+        (datetime(2026, 3, 15, 14, 30), "2026-03-15T14:30:00"),
+    ],
+)
+def test_when_and_who_stand_above_the_text(memory: Memory, when: str | date, said: str) -> None:
+    receipt = memory.remember("Likes oat milk.", when=when, who="Ada\nLovelace")
+    assert memory.read(receipt.uri).content == f"---\ndate: {said}\nwho: Ada Lovelace\n---\n\nLikes oat milk."
+    assert receipt.uri == f"{OWN}/events/likes-oat-milk"
+
+
+def test_a_moment_that_is_none_is_refused_and_nothing_is_written(memory: Memory) -> None:
+    with pytest.raises(InvalidNodeError):
+        memory.remember("Likes tea.", when="yesterday")
+    assert memory.list("events") == []
+
+
+def test_many_at_once_each_from_its_own_source(memory: Memory) -> None:
+    notes = [Note(f"Number {n}.", slug=f"n-{n}", sources=(f"chat-{n // 3}",)) for n in range(7)]
+    receipts = memory.remember_many(notes)
+    assert [receipt.uri for receipt in receipts] == [f"{OWN}/events/n-{n}" for n in range(7)]
+    assert [memory.read(receipt.uri).sources for receipt in receipts] == [(f"chat-{n // 3}",) for n in range(7)]
+    with pytest.raises(NodeConflictError):
+        memory.remember_many(notes[:1])
+
+
+def test_forget_undo_move_and_history(memory: Memory) -> None:
+    memory.remember("One.", to="events/a")
+    memory.remember("Two.", to="events/a")
+    assert [version.content for version in memory.history("events/a")] == ["One.", "Two."]
+    assert memory.undo("events/a").version == 3
+    assert memory.move("events/a", "events/b").uri == f"{OWN}/events/b"
+    memory.forget("events/b")
+    with pytest.raises(NodeNotFoundError):
+        memory.read("events/b")
+    memory.undo("events/b")
+    assert memory.read("events/b").content == "One."
+
+
+def test_an_address_that_is_none_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidUriError):
+        memory.read("nowhere/at/all/there")
+
+
+def test_the_status_says_whose_it_is(memory: Memory) -> None:
+    memory.remember("Met Ada.", wait=True)
+    status = memory.status()
+    assert (status["account"], status["index"]["sources"], status["index"]["untold"]) == ("acme", 1, 0)
