@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import time
 import types
+from pathlib import Path
 
 import pytest
 
 import agentm
-from agentm import recall_here
+from agentm import offer_save_here, recall_here, state_path
 from agentm.backends.memory import MemoryBackend
 from agentm.process.reading import Database
 from agentm.recall.budget import tokens
@@ -217,6 +219,15 @@ def test_a_database_is_read_as_it_is_now(home):
             assert f"version {number}" in recall_here(place.context)
 
 
+def test_a_database_that_was_written_just_now_is_left_to_settle(home):
+    """Two writes within a tick of the clock would leave the same time on the file."""
+    place = build(home, "sqlite")
+    os.utime(place.store)
+    written = os.stat(place.store).st_mtime_ns
+    assert recall_here(place.context) != ""
+    assert time.time_ns() - written >= 20_000_000
+
+
 def test_a_database_with_a_write_ahead_log_gets_no_files_beside_it(home):
     place = build(home, "sqlite")
     connection = sqlite3.connect(place.store)
@@ -254,6 +265,20 @@ def test_a_third_partys_store_is_asked_too(home, plugin):
 def test_and_may_fail(home, plugin, monkeypatch):
     monkeypatch.setattr(plugin, "broken", True)
     assert recall_here({"cwd": home}) == ""
+
+
+def test_a_store_that_fails_later_leaves_what_the_project_itself_says(home, plugin, monkeypatch):
+    def fail(*_: object) -> bool:
+        raise ConnectionError("the server is gone")
+
+    project = os.path.join(home, "code")
+    put(os.path.join(project, ".git", "config"), '[remote "origin"]\n\turl = https://example.org/ann/loom.git\n')
+    os.makedirs(os.path.join(project, "src"))
+    monkeypatch.setattr(plugin, "exists", fail)
+    context = {"cwd": os.path.join(project, "src")}
+    assert recall_here(context) == ""
+    assert offer_save_here(context, "text") == [{"body": "text", "project": "loom", "target": None}]
+    assert state_path(context, "plan") == Path(project, ".harness", "PLAN.md")
 
 
 def test_another_prefix_means_another_memory(vault, tmp_path):
