@@ -10,9 +10,10 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agentm.context.contextfs import ContextFS
@@ -42,6 +43,9 @@ _STALE = 600.0
 """Seconds."""
 
 Progress = Callable[[int, int], None]
+Stamp = tuple[str, str | None]
+Work = Mapping[str, Sequence[Stamp]]
+"""Sources to look at, and for each what the change feed said about its files."""
 
 
 @dataclass(slots=True)
@@ -102,23 +106,33 @@ class AccountIndex:
     def catch_up(self, *, scan: bool = True, deadline: float | None = None, progress: Progress | None = None) -> Caught:
         """Index what changed: what was noted, and with ``scan`` what a look at the whole store finds."""
         caught = Caught()
-        try:
-            with self._writing():
-                self._tell()  # what a crash left
-                self._apply(todo.taken(self.directory), caught, deadline)
-                if caught.complete:
-                    todo.done(self.directory)
-                if scan and caught.complete:
-                    self._scan(caught, deadline, progress)
-        except WriterBusyError:
-            caught.complete = False  # whoever it is works it off for all
+        started = time.monotonic()
+        work = self._changed_places() if scan else {}
+        if work or todo.is_there(self.directory) or any(self.catalogue.untold()):
+            try:
+                with self._writing():
+                    self._work_off(work, caught, deadline, progress)
+            except WriterBusyError:
+                caught.complete = False  # whoever it is works it off for all
+        if scan and caught.complete:
+            with self.catalogue.change():
+                self.catalogue.put_fact("scan seconds", f"{time.monotonic() - started:.3f}")
+                self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
         return caught
+
+    def _work_off(self, work: Work, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
+        self._tell()  # what a crash left
+        noted: Work = {uri: [] for uri in todo.taken(self.directory)}
+        self._apply(noted, caught, deadline, None)
+        if caught.complete:
+            todo.done(self.directory)
+            self._apply(work, caught, deadline, progress)
 
     def update(self, uris: Sequence[str]) -> bool:
         """Index these now; False if somebody else is writing to the index."""
         try:
             with self._writing():
-                self._apply(uris, Caught(), None)
+                self._apply(dict.fromkeys(uris, ()), Caught(), None, None)
         except WriterBusyError:
             todo.note(self.directory, uris)
             return False
@@ -171,16 +185,19 @@ class AccountIndex:
         finally:
             self.fulltext.end()
 
-    def _apply(self, uris: Iterable[str], caught: Caught, deadline: float | None) -> None:
-        """Bring these to what the store holds, in batches."""
-        pending = list(uris)
-        for start in range(0, len(pending), BATCH):
+    def _apply(self, work: Work, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
+        """Bring these sources to what the store holds, batch by batch."""
+        uris = list(work)
+        for start in range(0, len(uris), BATCH):
             if deadline is not None and time.monotonic() > deadline:
                 caught.complete = False
                 return
-            self._apply_some(pending[start : start + BATCH], caught)
+            some = uris[start : start + BATCH]
+            self._apply_some(some, caught, [stamp for uri in some for stamp in work[uri]])
+            if progress is not None:
+                progress(start + len(some), len(uris))
 
-    def _apply_some(self, uris: Sequence[str], caught: Caught, stamps: Iterable[tuple[str, str | None]] = ()) -> None:
+    def _apply_some(self, uris: Sequence[str], caught: Caught, stamps: Iterable[Stamp]) -> None:
         found = {uri: self._read(uri) for uri in uris}
         with self.catalogue.change():
             for uri, source in found.items():
@@ -249,15 +266,6 @@ class AccountIndex:
             return None
         return of_note(place.key, text, space=self._notes, modified=modified, abstract=abstract_of(text))
 
-    def _scan(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
-        """Look at the whole store; what the feed names as changed is read and indexed, batch by batch."""
-        started = time.monotonic()
-        self._look_at_all(caught, deadline, progress)
-        if caught.complete:
-            with self.catalogue.change():
-                self.catalogue.put_fact("scan seconds", f"{time.monotonic() - started:.3f}")
-                self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
-
     def is_cheap(self) -> bool:
         """Whether a look at the whole store is worth its time now: it takes little, or the last was a while ago."""
         took, when = self.catalogue.fact("scan seconds"), self.catalogue.fact("scanned at")
@@ -265,34 +273,19 @@ class AccountIndex:
             return True
         return float(took) < _CHEAP_SCAN or abs(time.time() - float(when)) > _STALE
 
-    def _look_at_all(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
-        if not self._fs.backend.capabilities.change_feed:
-            everything = [str(uri) for uri in nodes(self._fs.backend, self.account)]
-            self._apply([*everything, *set(self.catalogue.uris(NODE)).difference(everything)], caught, deadline)
-            return
-        work: dict[str, list[tuple[str, str | None]]] = {}
-        for place, stamp in self._changes():
-            uri = self._source_at(place)
-            if uri is not None:
-                work.setdefault(uri, []).append((place.key, stamp))
-        done = 0
-        uris = list(work)
-        for start in range(0, len(uris), BATCH):
-            if deadline is not None and time.monotonic() > deadline:
-                caught.complete = False
-                return
-            some = uris[start : start + BATCH]
-            self._apply_some(some, caught, [stamp for uri in some for stamp in work[uri]])
-            done += len(some)
-            if progress is not None:
-                progress(done, len(uris))
-
-    def _changes(self) -> Iterator[tuple[Locator, str | None]]:
-        feed = require(self._fs.backend, ChangeFeed)
-        seen = self.catalogue.stamps()
+    def _changed_places(self) -> Work:
+        """A look at the whole store: the sources that may have changed since the last one, and what to remember of it."""
+        backend = self._fs.backend
+        if not backend.capabilities.change_feed:
+            everything = dict.fromkeys((str(uri) for uri in nodes(backend, self.account)), ())
+            return {**everything, **dict.fromkeys(self.catalogue.uris(NODE), ())}
         below = Locator("") if self._notes is not None else Locator(f"{ACCOUNTS}/{self.account}")
-        for change in feed.changes(seen, below, skip=_NOT_TELLING):
-            yield change.locator, change.stamp
+        work: dict[str, list[Stamp]] = {}
+        for change in require(backend, ChangeFeed).changes(self.catalogue.stamps(), below, skip=_NOT_TELLING):
+            uri = self._source_at(change.locator)
+            if uri is not None:
+                work.setdefault(uri, []).append((change.locator.key, change.stamp))
+        return work
 
     def _source_at(self, place: Locator) -> str | None:
         """The source that a file belongs to."""
@@ -300,9 +293,7 @@ class AccountIndex:
             parts = place.parts
             if parts[1] != self.account or parts[-1] not in _TELLING:
                 return None
-            with suppress(InvalidUriError):
-                return str(uri_of(place.parent))
-            return None
+            return _uri_at(place.parent.key)
         return place.key if self._notes is not None and is_note(place.key) else None
 
     # For the full-text index.
@@ -340,6 +331,13 @@ _TELLING = frozenset((META, CONTENT, ABSTRACT, OVERVIEW, RELATIONS))
 _NOT_TELLING = frozenset((HISTORY, OUTBOX, ".names", ".git", ".obsidian", ".trash"))
 """Folders that hold nothing to be found."""
 _ENDED = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.MOVED)
+
+
+@lru_cache(maxsize=64)  # the files of a node come one after the other
+def _uri_at(key: str) -> str | None:
+    with suppress(InvalidUriError):
+        return str(uri_of(Locator(key)))
+    return None
 
 
 def _is_complete(directory: str) -> bool:

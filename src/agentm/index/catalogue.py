@@ -40,8 +40,8 @@ CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 """
 
-_NEW_WORDS = 0.3
-"""An abstract or overview is a record of its own if more than this share of its words is not in the content."""
+_NEW = 0.3
+"""An abstract or overview is a record of its own if more than this share of it is not in the content."""
 
 _COLUMNS = [
     "uri",
@@ -268,10 +268,11 @@ class Catalogue:
 
 def _records(source: Source) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Level, number, start, end, heading, text. What only repeats the content would find nothing more."""
-    said = words(" ".join(one.text for one in source.passages))
+    said = " ".join(one.text for one in source.passages)
     for level, text in ((0, source.abstract), (1, source.overview)):
-        own = words(text)
-        if len(own - said) > len(own) * _NEW_WORDS:
+        lines = [line.strip("#-*> .…\t") for line in text.splitlines()]
+        new = sum(len(line) for line in lines if line not in said)
+        if new > len(text) * _NEW and len(words(text) - words(said)) > len(words(text)) * _NEW:
             yield level, 0, 0, 0, "", text
     for passage in source.passages:
         yield 2, passage.number, passage.start, passage.end, passage.heading, passage.text

@@ -26,6 +26,11 @@ def note(directory: str, uris: Iterable[str]) -> None:
             os.close(fd)
 
 
+def is_there(directory: str) -> bool:
+    """Whether something was noted, or was taken and not done."""
+    return any(os.path.exists(os.path.join(directory, name)) for name in (NAME, _WORK))
+
+
 def taken(directory: str) -> list[str]:
     """What was noted; for the one who writes to the index, who says when it is `done`."""
     work = os.path.join(directory, _WORK)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.contextfs import ContextFS
@@ -75,7 +77,8 @@ def recall(
     if related:
         candidates = _with_relations(index, candidates)
     candidates.sort(key=lambda one: -one.score)
-    shown = [found for one in candidates if (found := _read_again(fs, ctx, one)) is not None][:limit]
+    there = (found for one in candidates if (found := _read_again(fs, ctx, one)) is not None)
+    shown = list(islice(there, limit))
     entries = _fitted(shown, budget)
     text = written(entries)
     return Recall(query, tuple(entries), budget, tokens(text), len(shown) - len(entries), complete, text)
@@ -231,6 +234,7 @@ def _fitted(shown: list[_Shown], budget: int) -> list[Found]:
     return entries
 
 
+@lru_cache(maxsize=1_000)
 def _cost(text: str) -> int:
     """What a part costs, with the blank line behind it. Parts cost at least what they cost together."""
     return tokens(text) + 1
