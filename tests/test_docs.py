@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/backends.md", "docs/cli.md", "docs/guarantees.md", "docs/memories.md", "CONTRIBUTING.md")
+PAGES = (
+    "README.md",
+    "docs/backends.md",
+    "docs/cli.md",
+    "docs/guarantees.md",
+    "docs/memories.md",
+    "docs/process.md",
+    "CONTRIBUTING.md",
+)
 
 
 def blocks(language: str) -> list[Any]:
