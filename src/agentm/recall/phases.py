@@ -140,17 +140,19 @@ def _notes(store: StorageBackend, phase: str, place: Locator | None) -> Iterator
                 yield locator, text
 
 
-def _files(store: StorageBackend, place: Locator) -> list[Locator]:
+def _files(store: StorageBackend, place: Locator) -> Iterator[Locator]:
     """The note of that name, and the notes in the folder of that name."""
     note = place.parent.child(f"{place.name}.md")
     try:
         children = store.list(place)
-        alone = [note] if store.exists(note) else []
+        if store.exists(note):
+            yield note
     except Exception:
-        return []
+        return
     names = {child.name for child in children}
-    kept = [child for child in children if _is_note(child.name) and not is_conflict_name(child.name, names)]
-    return [*alone, *_newest_first(kept)]
+    for child in _newest_first(child for child in children if _is_note(child.name)):
+        if not is_conflict_name(child.name, names):  # asked late: a folder may have more notes than a page
+            yield child
 
 
 def _is_note(name: str) -> bool:
@@ -159,9 +161,11 @@ def _is_note(name: str) -> bool:
 
 def _newest_first(notes: Iterable[Locator]) -> list[Locator]:
     """Those with a date in front, the latest first, because there may not be room for all; then the rest by name."""
-    by_name = sorted(notes, key=lambda note: note.name)
-    dated = [note for note in by_name if _DATED.match(note.name)]
-    return [*reversed(dated), *(note for note in by_name if note not in dated)]
+    dated: list[Locator] = []
+    others: list[Locator] = []
+    for note in sorted(notes, key=lambda note: note.name):
+        (dated if _DATED.match(note.name) else others).append(note)
+    return [*reversed(dated), *others]
 
 
 def _text(store: StorageBackend, locator: Locator) -> str:
