@@ -17,7 +17,7 @@ from agentm.cli.output import print_json, say
 from agentm.cli.texts import one_line
 from agentm.context.folders import not_found
 from agentm.context.uri import ContextUri, parse_place
-from agentm.errors import AlreadyExistsError, store_error
+from agentm.errors import AgentmError, AlreadyExistsError, store_error
 from agentm.exporting import ExportReport, export
 
 DESCRIPTION = """\
@@ -78,6 +78,8 @@ def _write(path: str, fill: Callable[[BinaryIO], ExportReport]) -> ExportReport:
             temp.placed = True
         _durable.sync_dir(directory)
     except OSError as cause:
+        if isinstance(cause, AgentmError):
+            raise
         raise store_error(cause, backend="agentm", verb="write", locator=path) from cause
     return report
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agentm.context import history
-from agentm.context.holding import own_meta
+from agentm.context.holding import QUIET_SECONDS, own_meta
+from agentm.context.mending import mend
 from agentm.context.names import folded
 from agentm.context.node import CONTENT, RELATIONS, Meta, NodeStatus
 from agentm.context.reader import is_visible, read_meta
@@ -64,12 +65,12 @@ class Shelf:
         return uri
 
 
-def look(backend: StorageBackend, ctx: RequestContext, owner: Folder) -> Shelf:
-    """Look at every memory of an owner once."""
+def look(backend: StorageBackend, ctx: RequestContext, owner: Folder, *, settle: bool) -> Shelf:
+    """Look at every memory of an owner once; with ``settle``, what a crash left of an import is put right first."""
     shelf = Shelf()
     for address in nodes_below(backend, ctx, owner):
         try:
-            meta = own_meta(address, read_meta(backend, address.locator))
+            meta = _meta(backend, address, settle)
         except NodeBrokenError:
             shelf.taken.add(folded(str(address)))
             continue
@@ -85,6 +86,14 @@ def look(backend: StorageBackend, ctx: RequestContext, owner: Folder) -> Shelf:
     return shelf
 
 
+def _meta(backend: StorageBackend, address: ContextUri, settle: bool) -> Meta | None:
+    meta = own_meta(address, read_meta(backend, address.locator))
+    if meta is None and settle and history.places(backend, address.locator):
+        mend(backend, address, quiet=QUIET_SECONDS)
+        meta = own_meta(address, read_meta(backend, address.locator))
+    return meta
+
+
 def _written(backend: StorageBackend, address: ContextUri, meta: Meta | None) -> Meta | None:
     """The last version that an import wrote."""
     return next((one for one in _newest_first(backend, address, meta) if one.actor == ACTOR and one.sources), None)
@@ -98,5 +107,13 @@ def _newest_first(backend: StorageBackend, address: ContextUri, meta: Meta | Non
 
 
 def _can_come_back(backend: StorageBackend, address: ContextUri, meta: Meta | None) -> bool:
-    """Whether the name still belongs to a memory that was put away, or to something that is not settled."""
-    return (meta is None and backend.exists(address.locator)) or bool(history.places(backend, address.locator))
+    """Whether the name still belongs to a memory that was put away, or to a text that somebody put there."""
+    if history.places(backend, address.locator):
+        return meta is not None or not _begun(backend, address)
+    return meta is None and backend.exists(address.locator.child(CONTENT))
+
+
+def _begun(backend: StorageBackend, address: ContextUri) -> bool:
+    """Whether this is what a crash left of an import: the name is for the same memory again."""
+    found = [history.load(backend, place) for place in history.places(backend, address.locator)]
+    return all(version is not None and version.meta.actor == ACTOR for version in found)

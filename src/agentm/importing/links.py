@@ -92,14 +92,15 @@ class Names:
                 for name in note.fields.get(field, []):
                     self._others.setdefault(_folded(name), note)
 
-    def meant(self, name: str, by: Note) -> Note | None:
-        """The note that ``[[name]]`` means in another one."""
+    def meant(self, name: str, by: Note, *, relative: bool = False) -> Note | None:
+        """The note that ``[[name]]`` means in another one; what is ``relative`` is looked for beside that one first."""
         name = _folded(re.split(r"[#^]", name, maxsplit=1)[0].strip().rstrip("\\"))
         name = name.removesuffix(".md").removesuffix(".markdown")
         if not name:
             return None
         beside = posixpath.normpath(posixpath.join(_folded(posixpath.dirname(by.place)), name))
-        found = self._places.get(name.lstrip("/")) or self._places.get(beside)
+        places = (beside, name.lstrip("/")) if relative else (name.lstrip("/"), beside)
+        found = next((self._places[place] for place in places if place in self._places), None)
         if found is None:
             alike = self._stems.get(posixpath.basename(name), [])
             found = next((note for note in alike if _ends_with(note, name)), None)
@@ -148,7 +149,7 @@ def _to_url(url: str, note: Note, names: Names) -> Iterator[Link]:
     url = unquote(url.partition("#")[0])
     if not url or _SCHEME.match(url) or "\0" in url:
         return
-    known = names.meant(url, note)
+    known = names.meant(url, note, relative=True)
     if known is not None:
         yield Link(known.source)
     elif url.lower().endswith(".md"):

@@ -1,8 +1,9 @@
 """Bringing back what `agentm export` wrote: every version, edge, tag and time as it was.
 
-A node is written in the order of every write, its meta being the commit, and its older versions after that. So a run
-that is cut short leaves whole memories, which the next run completes; nothing of it can pass for damage. Where a
-memory stands already, nothing is written over it: with ``force`` the exported text becomes a new version on top.
+A node is written in the order of every write, its meta being the commit, and its older versions after that. What was
+begun names another address, as the target of a move does: so a run that is cut short leaves whole memories, which the
+next run completes, and beginnings, which the repair discards; nothing of it can pass for damage. Where a memory stands
+already, nothing is written over it: with ``force`` the exported text becomes a new version on top.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from agentm.context import history, relations
 from agentm.context.contextfs import ContextFS
 from agentm.context.events import NO_EDGES, OutboxEvent, delete_context, upserts
 from agentm.context.holding import QUIET_SECONDS, Hold, Holder, own_meta
-from agentm.context.node import HISTORY, ContextNode, Meta, NodeStatus, RelationEdge, dump_version
-from agentm.context.reader import is_shown, read_meta
+from agentm.context.node import HISTORY, ContextNode, Meta, NodeStatus, RelationEdge, Version, dump_version
+from agentm.context.reader import is_shown, read_meta, read_text
 from agentm.context.spelling import Spellings
 from agentm.context.summarise import DEFAULT
 from agentm.context.tenancy import RequestContext, check
@@ -105,6 +106,8 @@ class _Restoring:
         self._spellings = Spellings(fs.backend)
         self._holder = Holder(fs.backend, self._spellings, QUIET_SECONDS, DEFAULT)
         self._edges: list[RelationEdge] = []
+        self._waiting: list[RelationEdge] = []
+        """Edges of what was put on top, to what was not there then."""
 
     def take(self, group: list[Whole]) -> None:
         if self._dry_run:
@@ -125,6 +128,9 @@ class _Restoring:
 
     def finish(self) -> None:
         """Edges to what is not here, because it was not exported, go: an edge never leads to nothing."""
+        for edge in self._waiting:
+            if self._fs.exists(edge.to_uri, self._ctx):
+                self._fs.relate(edge, self._ctx)
         lost = [edge for edge in self._edges if not is_shown(self._backend, parse_uri(edge.to_uri))]
         relations.confirm(self._fs, lost, self._ctx)
         self.report.edges_lost = len(lost)
@@ -143,10 +149,12 @@ class _Restoring:
         with self._holder.hold(*(whole.address for whole in group)) as hold:
             outcomes = [(whole, self._outcome(whole, hold.meta(whole.address))) for whole in group]
             new = [whole for whole, outcome in outcomes if outcome.action is Action.NEW]
-            publish(self._backend, [self._draft(whole, hold) for whole in new], hold.held)
+            drafts = [self._draft(whole, hold) for whole in new]
+            self._put([_beginning(whole) for whole in new if whole.version.parts and whole.meta.write_id])
+            publish(self._backend, drafts, hold.held)
             for whole, outcome in outcomes:
                 if outcome.action in (Action.NEW, Action.CHANGED):
-                    self._complete(whole)
+                    self._put(self._missing(whole))
         self._fs.tell([whole.meta.uri for whole in new])
         forced = []
         for whole, outcome in outcomes:
@@ -181,10 +189,16 @@ class _Restoring:
         return history.places(self._backend, whole.address.locator)
 
     def _missing(self, whole: Whole) -> list[tuple[Locator, str]]:
-        """Versions that the history here does not have."""
+        """Versions that the history here does not have, the current one only as its beginning."""
         there = set(self._places(whole))
-        wanted = [(whole.address.locator.child(HISTORY, one.meta.history_name), one) for one in whole.history]
-        return [(place, dump_version(version)) for place, version in wanted if place not in there]
+        head = whole.address.locator.child(HISTORY, whole.meta.history_name)
+        wanted = {head: dump_version(whole.version)} if whole.version.parts and whole.meta.write_id else {}
+        wanted |= {_place(whole, one): dump_version(one) for one in whole.history}
+        return [
+            (place, text)
+            for place, text in wanted.items()
+            if place not in there or (place == head and read_text(self._backend, place) != text)
+        ]
 
     def _draft(self, whole: Whole, hold: Hold) -> Draft:
         address, version = whole.address, whole.version
@@ -198,21 +212,20 @@ class _Restoring:
         edges = version.node().relations if version.meta.status is NodeStatus.ACTIVE else ()
         relations.announce(self._backend, edges)
         self._edges += edges
-        kept = not version.parts or not version.meta.write_id
-        return Draft(address.locator, version, _events(whole), hold.standing[address].files, kept=kept)
+        return Draft(address.locator, version, _events(whole), hold.standing[address].files, kept=True)
 
-    def _complete(self, whole: Whole) -> None:
-        missing = self._missing(whole)
+    def _put(self, texts: list[tuple[Locator, str]]) -> None:
         if self._backend.capabilities.write_many:
-            require(self._backend, WriteMany).write_many(missing)
+            require(self._backend, WriteMany).write_many(texts)
         else:
-            for place, text in missing:
+            for place, text in texts:
                 self._backend.write(place, text)
 
     def _put_on_top(self, whole: Whole) -> None:
         """The exported text as the next version of what stands there."""
         given = whole.version.node()
         edges = tuple(edge for edge in given.relations if self._fs.exists(edge.to_uri, self._ctx))
+        self._waiting += [edge for edge in given.relations if edge not in edges]
         node = ContextNode(given.uri, given.content, given.abstract, given.overview, edges, given.tags)
         ctx = replace(self._ctx, sources=given.sources or (f"export:{given.uri}",))
         try:
@@ -227,6 +240,16 @@ class _Restoring:
             self._say(Outcome(given.uri, Action.CHANGED, given.uri, version))
         except _ABOUT_ONE as error:
             self.report.leave_out(LeftOut(given.uri, error.code, error.message), given.uri)
+
+
+def _place(whole: Whole, version: Version) -> Locator:
+    return whole.address.locator.child(HISTORY, version.meta.history_name)
+
+
+def _beginning(whole: Whole) -> tuple[Locator, str]:
+    """The version as it lies in the history until it is committed."""
+    begun = Version(replace(whole.meta, other_uri=whole.meta.uri), whole.version.parts)
+    return _place(whole, begun), dump_version(begun)
 
 
 def _said(node: ContextNode) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from agentm.errors import (
     NodeBusyError,
     NodeConflictError,
     NodeNotFoundError,
+    store_error,
 )
 from agentm.exporting import LeftOut
 from agentm.importing.items import Item, Kind, Nothing, Read
@@ -45,10 +47,18 @@ def import_from(
     """Bring in everything at a path, into the folder ``to``; with ``dry_run`` only say what would be done."""
     target = _target(to)
     check(ctx, target, write=True)
+    _refuse_absent(path)
     run = _Run(fs, replace(ctx, actor=ACTOR, sources=()), target, force, dry_run, progress)
     for group in _groups(kind.read(path), kind.linked):
         run.take(group)
     return run.report
+
+
+def _refuse_absent(path: str) -> None:
+    try:
+        os.stat(path)
+    except OSError as cause:
+        raise store_error(cause, backend="agentm", verb="read", locator=path) from cause
 
 
 def _target(to: str) -> Folder:
@@ -90,7 +100,7 @@ class _Run:
         self._progress = progress
         owner = parse_place(f"ctx://{target.account}/{'/'.join(target.path[:2])}")
         assert isinstance(owner, Folder)
-        self._planner = Planner(self._fs, ctx, target, look(fs.backend, ctx, owner), force)
+        self._planner = Planner(self._fs, ctx, target, look(fs.backend, ctx, owner, settle=not dry_run), force)
 
     def take(self, group: list[Read]) -> None:
         for one in group:
