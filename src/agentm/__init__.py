@@ -31,6 +31,7 @@ _HOME = {
         "CapabilityMismatchError",
         "ConcurrentModificationError",
         "ConfigError",
+        "EmbedderError",
         "InvalidLocatorError",
         "InvalidNodeError",
         "InvalidQueryError",
@@ -58,6 +59,7 @@ _HOME = {
         "StoreError",
         "UnsupportedAbilityError",
     ),
+    "agentm.index.embed": ("CallableEmbedder", "Embedder", "OpenAIEmbedder", "SentenceTransformerEmbedder"),
     "agentm.memory": ("Memory", "Note"),
     "agentm.process": ("offer_save_here", "recall_here", "state_path"),
     "agentm.projects": ("Project", "resolve_project"),
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
         CapabilityMismatchError as CapabilityMismatchError,
         ConcurrentModificationError as ConcurrentModificationError,
         ConfigError as ConfigError,
+        EmbedderError as EmbedderError,
         InvalidLocatorError as InvalidLocatorError,
         InvalidNodeError as InvalidNodeError,
         InvalidQueryError as InvalidQueryError,
@@ -176,6 +179,12 @@ if TYPE_CHECKING:
         StorageSelectionError as StorageSelectionError,
         StoreError as StoreError,
         UnsupportedAbilityError as UnsupportedAbilityError,
+    )
+    from agentm.index.embed import (
+        CallableEmbedder as CallableEmbedder,
+        Embedder as Embedder,
+        OpenAIEmbedder as OpenAIEmbedder,
+        SentenceTransformerEmbedder as SentenceTransformerEmbedder,
     )
     from agentm.memory import Memory as Memory, Note as Note
     from agentm.process import (

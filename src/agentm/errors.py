@@ -30,6 +30,7 @@ AgentmError
 ├── NodeNotFoundError (LookupError)
 ├── NodeBrokenError (RuntimeError)              damage that needs a person
 ├── InvalidQueryError (ValueError)              a question that cannot be answered as it is
+├── EmbedderError (RuntimeError)                an embedder that gives no vectors
 ├── ConfigError (ValueError)
 ├── ProjectFileError (ValueError)
 ├── StateFileError (ValueError)                 a plan or progress file that cannot be named
@@ -234,6 +235,10 @@ class NodeHiddenError(NodeBrokenError, NodeNotFoundError):
 
 class InvalidQueryError(AgentmError, ValueError):
     code = "invalid_query"
+
+
+class EmbedderError(AgentmError, RuntimeError):
+    code = "embedder_failed"
 
 
 class ConfigError(AgentmError, ValueError):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
 
     from agentm.index.account import AccountIndex, Caught, Progress
+    from agentm.index.embed import Embedder
     from agentm.recall.results import Recall
     from agentm.seam import StorageBackend
 
@@ -77,10 +78,15 @@ class Memory:
         actor: str | None = None,
         install_prefix: str | os.PathLike[str] | None = None,
         index_root: str | os.PathLike[str] | None = None,
+        embedder: Embedder | None = None,
     ) -> Memory:
-        """The memory on a store: a backend, a folder, or (for none) the one that is configured."""
+        """The memory on a store: a backend, a folder, or (for none) the one that is configured.
+
+        An ``embedder`` adds what only a model knows to what the words say; none is needed.
+        """
         ctx = caller(account, user, agent, actor=actor, install_prefix=install_prefix)
-        return cls(open_store(store, ctx, install_prefix=install_prefix, index_root=index_root), ctx)
+        opened = open_store(store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder)
+        return cls(opened, ctx)
 
     def remember(
         self,

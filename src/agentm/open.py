@@ -23,6 +23,7 @@ from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
     from agentm.index.account import AccountIndex
+    from agentm.index.embed import Embedder
 
 ACCOUNT = "local"
 INDEX = "index"
@@ -45,21 +46,22 @@ def open_store(
     *,
     install_prefix: StrPath | None = None,
     index_root: StrPath | None = None,
+    embedder: Embedder | None = None,
 ) -> Opened:
-    """A store (a backend, a folder of plain files, or for None the one that is configured) and a caller's index of it."""
+    """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it."""
     backend = _backend(store, install_prefix)
     directory = index_directory(backend, ctx.account_id, install_prefix, index_root)
     fs = ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
-    return Opened(fs, partial(_index, directory, fs, ctx))
+    return Opened(fs, partial(_index, directory, fs, ctx, embedder))
 
 
-def _index(directory: str | None, fs: ContextFS, ctx: RequestContext) -> AccountIndex:
+def _index(directory: str | None, fs: ContextFS, ctx: RequestContext, embedder: Embedder | None) -> AccountIndex:
     from agentm.index.account import AccountIndex
 
     if directory is None:
         directory = tempfile.mkdtemp(prefix="agentm-index-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return AccountIndex(directory, fs, ctx.account_id, notes=f"user:{ctx.user_id}")
+    return AccountIndex(directory, fs, ctx.account_id, notes=f"user:{ctx.user_id}", embedder=embedder)
 
 
 def caller(

@@ -37,7 +37,8 @@ def test_a_text_without_paragraphs_is_cut_between_words_or_characters(text: str)
 
 
 def test_sections_are_passages_once_they_say_enough_and_know_their_heading() -> None:
-    text = "# One\n\n" + "First. " * 40 + "\n\n## Two\n\n" + "Second. " * 40 + "\n\n## Three\n\nShort.\n\n## Four\n\nShort too."
+    sections = {"# One": "First. " * 40, "## Two": "Second. " * 40, "## Three": "Short.", "## Four": "Short too."}
+    text = "\n\n".join(f"{heading}\n\n{body}" for heading, body in sections.items())
     found = passages(text)
     assert [passage.heading for passage in found] == ["One", "Two", "Three"]
     assert "Short too." in found[-1].text

@@ -25,7 +25,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is about, in any words; - reads it from stdin")
+    parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is about, in any words (-: stdin)")
     parser.add_argument("--budget", type=_number, metavar="TOKENS", help="how much to print at most (default: 2000)")
     parser.add_argument("--limit", type=_number, metavar="N", help="how many at most (default: 10)")
     what = parser.add_argument_group("only those")

@@ -6,6 +6,7 @@ is set aside and built anew; a search answers from what is there meanwhile.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sqlite3
@@ -26,18 +27,24 @@ from agentm.context.walk import nodes
 from agentm.errors import AgentmError, InvalidUriError, NotTextError
 from agentm.index import todo
 from agentm.index.catalogue import Catalogue
+from agentm.index.embed import Embedder
 from agentm.index.fulltext import FullText, WriterBusyError
 from agentm.index.sources import NODE, Source, is_node, of_node, of_note
+from agentm.index.vectors import Vectors
 from agentm.seam import ChangeFeed, Locator, require
 
 if TYPE_CHECKING:
     from agentm.index.schema import Entry
+
+log = logging.getLogger(__name__)
 
 BATCH = 500
 """Sources that are told together: a commit costs the same for one and for many."""
 _SET_ASIDE = ".set-aside"
 _REBUILT = ".rebuilt"
 _COMPLETE = "complete"
+_EMBEDDER = "embedder"
+_EMBEDDED_AT_ONCE = 64
 _CHEAP_SCAN = 0.1
 _STALE = 600.0
 """Seconds."""
@@ -61,8 +68,17 @@ class Caught:
 class AccountIndex:
     """One account's index in a directory of its own. ``notes`` is the space that plain notes of the store belong to."""
 
-    def __init__(self, directory: str, fs: ContextFS, account: str, *, notes: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        fs: ContextFS,
+        account: str,
+        *,
+        notes: str | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
         self.directory = directory
+        self._embedder = embedder
         self.account = account
         self._fs = fs
         self._notes = notes
@@ -108,7 +124,7 @@ class AccountIndex:
         caught = Caught()
         started = time.monotonic()
         work = self._changed_places() if scan else {}
-        if work or todo.is_there(self.directory) or any(self.catalogue.untold()):
+        if work or todo.is_there(self.directory) or any(self.catalogue.untold()) or self._has_to_embed():
             try:
                 with self._writing():
                     self._work_off(work, caught, deadline, progress)
@@ -127,6 +143,7 @@ class AccountIndex:
         if caught.complete:
             todo.done(self.directory)
             self._apply(work, caught, deadline, progress)
+        self._embed(deadline)
 
     def update(self, uris: Sequence[str]) -> bool:
         """Index these now; False if somebody else is writing to the index."""
@@ -140,7 +157,9 @@ class AccountIndex:
 
     def rebuild(self, progress: Progress | None = None) -> Caught:
         """Build everything anew beside the old one, which answers until then. One that was cut short goes on."""
-        beside = AccountIndex(self.directory + _REBUILT, self._fs, self.account, notes=self._notes)
+        beside = AccountIndex(
+            self.directory + _REBUILT, self._fs, self.account, notes=self._notes, embedder=self._embedder
+        )
         try:
             with self._writing():  # nobody else changes the old one, or builds a new one
                 caught = beside.catch_up(progress=progress)
@@ -174,6 +193,7 @@ class AccountIndex:
             "sources": self.catalogue.count(),
             "records": self.fulltext.searcher().num_docs,
             "untold": len(changed) + len(gone),
+            "embedder": self.catalogue.fact(_EMBEDDER),
             "scanned_at": self.catalogue.fact("scanned at"),
         }
 
@@ -238,6 +258,52 @@ class AccountIndex:
             with self.catalogue.change():
                 self.catalogue.mark_told(changed, gone)
 
+    # Vectors.
+
+    def _has_to_embed(self) -> bool:
+        return self._embedder is not None and bool(self.catalogue.unembedded(self._embedder.name, 1))
+
+    def _embed(self, deadline: float | None) -> None:
+        """Make vectors for the records that have none. What its embedder fails at is found by its words meanwhile."""
+        if self._embedder is None:
+            return
+        name = self._embedder.name
+        vectors = Vectors(self.directory, name)
+        while some := self.catalogue.unembedded(name, _EMBEDDED_AT_ONCE):
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            records = [record for record, _ in some]
+            try:
+                vectors.add(records, self._embedder.embed([text for _, text in some]))
+            except Exception as error:  # whatever an embedder does, full text goes on
+                log.warning("%s gave no vectors for %d texts: %s", name, len(some), error)
+                return
+            with self.catalogue.change():
+                self.catalogue.mark_embedded(name, records)
+        if self.catalogue.fact(_EMBEDDER) != name:
+            self._go_over_to(name)
+
+    def _go_over_to(self, embedder: str) -> None:
+        """All records have a vector of this embedder: from now on they are searched, and those of others are let go."""
+        with self.catalogue.change():
+            self.catalogue.put_fact(_EMBEDDER, embedder)
+            self.catalogue.drop_other_embedders(embedder)
+        own = os.path.basename(Vectors(self.directory, embedder).path)
+        for name in os.listdir(self.directory):
+            if name.startswith("vectors-") and name != own:
+                shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+
+    def near(self, query: str, limit: int) -> dict[int, float]:
+        """Records near in meaning, with their similarities; none without an embedder that has seen all of them."""
+        if self._embedder is None or self.catalogue.fact(_EMBEDDER) != self._embedder.name:
+            return {}
+        try:
+            [vector] = self._embedder.embed([query])
+            return Vectors(self.directory, self._embedder.name).nearest(vector, limit)
+        except Exception as error:  # whatever an embedder does, full text answers
+            log.warning("%s could not be asked: %s", self._embedder.name, error)
+            return {}
+
     # From the store.
 
     def _read(self, uri: str) -> Source | None:
@@ -274,7 +340,7 @@ class AccountIndex:
         return float(took) < _CHEAP_SCAN or abs(time.time() - float(when)) > _STALE
 
     def _changed_places(self) -> Work:
-        """A look at the whole store: the sources that may have changed since the last one, and what to remember of it."""
+        """What may have changed since the last look at the whole store, and what to remember of this one."""
         backend = self._fs.backend
         if not backend.capabilities.change_feed:
             everything = dict.fromkeys((str(uri) for uri in nodes(backend, self.account)), ())

@@ -36,6 +36,7 @@ CREATE INDEX of_source ON records (uri);
 CREATE TABLE gone (uri TEXT PRIMARY KEY);
 CREATE TABLE edges (source TEXT, target TEXT, type TEXT, weight REAL, PRIMARY KEY (source, target, type));
 CREATE INDEX to_target ON edges (target);
+CREATE TABLE embedded (embedder TEXT, record INTEGER, PRIMARY KEY (embedder, record)) WITHOUT ROWID;
 CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 """
@@ -221,6 +222,7 @@ class Catalogue:
 
     def _drop(self, uri: str) -> None:
         self._db.execute("DELETE FROM sources WHERE uri = ?", (uri,))
+        self._db.execute("DELETE FROM embedded WHERE record IN (SELECT id FROM records WHERE uri = ?)", (uri,))
         self._db.execute("DELETE FROM records WHERE uri = ?", (uri,))
         self._db.execute("DELETE FROM edges WHERE source = ?", (uri,))
 
@@ -237,6 +239,22 @@ class Catalogue:
     def mark_told(self, changed: Iterable[str], gone: Iterable[str]) -> None:
         self._db.executemany("UPDATE sources SET told = 1 WHERE uri = ?", ((uri,) for uri in changed))
         self._db.executemany("DELETE FROM gone WHERE uri = ?", ((uri,) for uri in gone))
+
+    # What an embedder has seen.
+
+    def unembedded(self, embedder: str, limit: int) -> list[tuple[int, str]]:
+        """Records without a vector of this embedder, and what is to be embedded of them."""
+        sql = (
+            "SELECT id, trim(heading || ' ' || text) FROM records "
+            "WHERE id NOT IN (SELECT record FROM embedded WHERE embedder = ?) ORDER BY id LIMIT ?"
+        )
+        return list(self._db.execute(sql, (embedder, limit)))
+
+    def mark_embedded(self, embedder: str, records: Iterable[int]) -> None:
+        self._db.executemany("INSERT OR IGNORE INTO embedded VALUES (?, ?)", ((embedder, one) for one in records))
+
+    def drop_other_embedders(self, embedder: str) -> None:
+        self._db.execute("DELETE FROM embedded WHERE embedder != ?", (embedder,))
 
     # What the change feed has seen.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ _PATIENCE = 0.25
 """Seconds that a recall spends on catching up before it answers from what is there."""
 _BRIEF = 30
 """Tokens of what has no abstract."""
+_MEANING = 0.4
+"""The weight of an embedder's similarities beside what the words say."""
 _RECENT_DAYS = 30.0
 _RECENCY = 0.05
 _RELATED = 0.05
@@ -71,7 +73,7 @@ def recall(
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
     asked = _checked(query, budget, limit)
     complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
-    candidates = _ranked(index, ctx, asked, limit, filters or Filters())
+    candidates = _ranked(index, ctx, asked, limit, _check_days(filters or Filters()))
     if recency:
         candidates = [_with_recency(one) for one in candidates]
     if related:
@@ -94,6 +96,16 @@ def _checked(query: str, budget: int, limit: int) -> str:
     return query[:LONGEST_QUERY]
 
 
+def _check_days(filters: Filters) -> Filters:
+    for day in (filters.since, filters.until):
+        try:
+            if day is not None:
+                date.fromisoformat(day[:10])
+        except (ValueError, TypeError):
+            raise InvalidQueryError(f"{day!r} is no day; write it like 2026-03-15.") from None
+    return filters
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     row: Row
@@ -109,16 +121,42 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
     searcher = index.fulltext.searcher()
     restrict = _restriction(index.fulltext.schema, ctx, filters)
     hits = search(searcher, index.fulltext.schema, query, limit=limit * 3, restrict=restrict)
-    rows = index.catalogue.found(hit.record for hit in hits)
+    top = max((hit.score for hit in hits), default=0.0) or 1.0
+    scores = {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
+    _add_meaning(scores, index.near(query, limit * 3))
+    rows = index.catalogue.found(scores)
     sources = index.catalogue.sources({row.uri for row in rows.values()})
     best: dict[str, _Candidate] = {}
-    top = max((hit.score for hit in hits), default=0.0) or 1.0
-    for hit in hits:
-        row = rows.get(hit.record)
+    for record, (score, why) in sorted(scores.items(), key=lambda item: -item[1][0]):
+        row = rows.get(record)
         if row is None or row.uri not in sources or row.uri in best:
             continue  # replaced since the index was searched; or found better already
-        best[row.uri] = _Candidate(row, sources[row.uri], hit.score / top, hit.why)
+        if _admits(sources[row.uri], ctx, filters):
+            best[row.uri] = _Candidate(row, sources[row.uri], score, why)
     return list(best.values())
+
+
+def _add_meaning(scores: dict[int, tuple[float, dict[str, float]]], near: Mapping[int, float]) -> None:
+    """Similarities as a part of the score, from nothing for the least near to the full weight for the nearest."""
+    low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
+    for record, similarity in near.items():
+        more = _MEANING * (similarity - low) / (high - low) if high > low else _MEANING
+        score, why = scores.get(record, (0.0, {}))
+        scores[record] = (score + more, {**why, "meaning": more})
+
+
+def _admits(source: Mapping[str, Any], ctx: RequestContext, filters: Filters) -> bool:
+    """Whether a source may be shown and was asked for: what the full-text index is restricted to, vectors are not."""
+    moment = str(source["moment"])
+    return (
+        source["space"] in {*ctx.spaces, *ctx.visible}
+        and filters.owner in (None, source["space"])
+        and filters.category in (None, source["category"])
+        and filters.project in (None, source["project"])
+        and (filters.tag is None or filters.tag in source["tags"])
+        and (filters.since is None or moment[:10] >= filters.since[:10])
+        and (filters.until is None or moment[:10] <= filters.until[:10])
+    )
 
 
 def _restriction(schema: tantivy.Schema, ctx: RequestContext, filters: Filters) -> tantivy.Query:
