@@ -202,8 +202,10 @@ class Memory:
         return self._index.rebuild(progress)
 
     def close(self) -> None:
-        if "_index" in self.__dict__:
-            self._index.close()
+        """Let go of the index; whatever is asked later opens it again."""
+        opened = self.__dict__.pop("_index", None)
+        if opened is not None:
+            opened.close()
 
     def __enter__(self) -> Memory:
         return self

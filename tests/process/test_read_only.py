@@ -80,6 +80,14 @@ def test_a_store_with_notes(place):
     prove(place.home, place.project)
 
 
+def test_a_store_with_an_index(place):
+    with agentm.Memory.open() as memory:
+        memory.remember("Warping the loom takes two hours.", tags=["project:loom"])
+        memory.catch_up()
+    assert "two hours" in recall_here(place.context, query="warping looms?")
+    prove(place.home, place.project)
+
+
 def _bad_config(place: Place) -> None:
     configure(place.home, "{ not json")
 

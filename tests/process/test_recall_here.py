@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import time
-import types
 from pathlib import Path
 
 import pytest
@@ -83,29 +81,53 @@ def test_without_an_index_a_query_changes_nothing(place, query):
 
 
 @pytest.fixture
-def index(monkeypatch):
-    """A stand-in for the index's part; the test sets what it does."""
-    module = types.ModuleType("agentm.recall.ranked")
-    monkeypatch.setitem(sys.modules, "agentm.recall.ranked", module)
-    return module
+def indexed(place):
+    """Memories of the project, and of another one, that an index knows."""
+    with agentm.Memory.open() as memory:
+        memory.remember("Warping the loom takes two hours.", slug="warping", tags=["project:loom"], when="2026-01-01")
+        memory.remember("The shuttle is made of plum wood.", slug="shuttle", tags=["project:loom"], when="2026-02-01")
+        memory.remember("Warping a boat hull is bad.", slug="boat", tags=["project:boats"])
+        memory.catch_up()
+        yield memory
 
 
-def test_with_an_index_a_query_ranks(place, index):
-    index.ranked = lambda query, project, left: f"## {project}\n\nabout {query}"
-    text = recall_here(place.context, query="looms")
-    assert text.endswith("## loom\n\nabout looms")
-    assert text.startswith(recall_here(place.context).partition("## loom")[0].strip())
+def test_with_an_index_a_query_ranks(place, indexed):
+    text = recall_here(place.context, query="how long does warping take")
+    assert text.index("Warping the loom") > text.index("dobby")
+    assert "plum wood" not in text
+    assert "boat hull" not in text
+    assert indexed.address("events/warping") in text
 
 
-def _fail(*_: object) -> str:
-    raise MemoryError
+def test_without_a_query_the_newest_come_first(place, indexed):
+    text = recall_here(place.context)
+    assert text.index("dobby") < text.index("plum wood") < text.index("Warping the loom")
+    assert tokens(recall_here(place.context, limit=120)) <= 120
 
 
-@pytest.mark.parametrize("broken", [{}, {"ranked": None}, {"ranked": _fail}])
-def test_a_broken_index_changes_nothing(place, index, broken):
-    before = recall_here(place.context)
-    vars(index).update(broken)
-    assert recall_here(place.context, query="looms") == before != ""
+def test_what_was_forgotten_or_changed_since_is_not_shown_as_it_was(place, indexed):
+    indexed.forget("events/warping")
+    indexed.remember("The shuttle is lost.", slug="shuttle")
+    text = recall_here(place.context, query="warping shuttle wood")
+    assert "Warping the loom" not in text
+    assert "plum wood" not in text
+
+
+@pytest.mark.parametrize("harm", [b"", b"not a database", None])
+def test_a_broken_index_changes_nothing(place, indexed, harm):
+    without = recall_here(place.context, query="dobby")
+    path = Path(indexed.status()["index"]["directory"], "catalogue.db")
+    indexed.close()
+    if harm is None:
+        path.unlink()
+    else:
+        path.write_bytes(harm)
+    before = snapshot(place.home)
+    text = recall_here(place.context, query="warping")
+    assert "dobby" in text
+    assert "Warping" not in text
+    assert snapshot(place.home) == before
+    assert without
 
 
 def test_an_empty_home_gives_nothing_and_stays_empty(home):

@@ -131,10 +131,17 @@ class AccountIndex:
             except WriterBusyError:
                 caught.complete = False  # whoever it is works it off for all
         if scan and caught.complete:
-            with self.catalogue.change():
-                self.catalogue.put_fact("scan seconds", f"{time.monotonic() - started:.3f}")
-                self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
+            self._remember_scan(time.monotonic() - started)
         return caught
+
+    def _remember_scan(self, took: float) -> None:
+        """For `is_cheap`; not worth a flush of the disk where the next look is cheap as well."""
+        known = self.catalogue.fact("scan seconds")
+        if known is None or max(took, float(known)) >= _CHEAP_SCAN:
+            with self.catalogue.change():
+                self.catalogue.put_fact("scan seconds", f"{took:.3f}")
+                self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
+            self.catalogue.settle()
 
     def _work_off(self, work: Work, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
         self._tell()  # what a crash left
@@ -204,6 +211,7 @@ class AccountIndex:
             yield
         finally:
             self.fulltext.end()
+            self.catalogue.settle()
 
     def _apply(self, work: Work, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
         """Bring these sources to what the store holds, batch by batch."""

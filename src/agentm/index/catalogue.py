@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from agentm.context.node import RelationEdge
@@ -116,6 +116,11 @@ class Catalogue:
 
     def close(self) -> None:
         self._db.close()
+
+    def settle(self) -> None:
+        """Bring everything into the one file, as far as no reader is in the way: some read only that."""
+        with suppress(sqlite3.OperationalError):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def is_at(self, directory: str) -> bool:
         """Whether this is the file that lies in a directory now."""

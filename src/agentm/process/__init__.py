@@ -25,6 +25,7 @@ __all__ = ["offer_save_here", "recall_here", "state_path"]
 
 Context = Mapping[str, Any]
 
+INDEX = "index"
 STATE_FOLDER = "_harness"
 """Where a project in a synced store keeps its plans."""
 
@@ -88,19 +89,20 @@ def _recall(given: Context, query: str | None, limit: int | None) -> str:
             slug=project["slug"],
             place=project["project_locator"],
             query=query if isinstance(query, str) else "",
-            ranked=_ranked(),
+            ranked=_ranked(store, given.get("install_prefix")),
         )
 
 
-def _ranked() -> Ranked | None:
-    """The index's part, if this install has one."""
-    from importlib import import_module
+def _ranked(store: StorageBackend, install_prefix: Any) -> Ranked | None:
+    """The index's part, if there is one."""
+    if not os.path.isdir(os.path.join(settings.install_prefix(install_prefix), INDEX)):
+        return None  # before anything is loaded that only an index needs
+    from agentm.process.ranked import ranking
 
     try:
-        found = import_module("agentm.recall.ranked").ranked
+        return ranking(store, install_prefix)
     except Exception:
         return None
-    return found if callable(found) else None
 
 
 def _offer(given: Context, candidate: object) -> list[dict[str, Any]]:
