@@ -23,6 +23,7 @@ PAGES = (
     "docs/guarantees.md",
     "docs/memories.md",
     "docs/process.md",
+    "docs/recall.md",
     "CONTRIBUTING.md",
 )
 
