@@ -39,7 +39,7 @@ from agentm.importing.report import Action, ImportReport, Outcome, Progress
 from agentm.importing.sourced import SourcedFS
 from agentm.seam import Locator, WriteMany, require
 
-_BATCH = 128
+_BATCH = 256
 _BATCH_BYTES = 16 << 20
 _ABOUT_ONE = (AccessDeniedError, InvalidNodeError, InvalidUriError, NodeBrokenError, NodeBusyError, NodeConflictError)
 _NEWER = "it has newer versions here; --force puts what was exported on top of them."
@@ -150,11 +150,10 @@ class _Restoring:
             outcomes = [(whole, self._outcome(whole, hold.meta(whole.address))) for whole in group]
             new = [whole for whole, outcome in outcomes if outcome.action is Action.NEW]
             drafts = [self._draft(whole, hold) for whole in new]
-            self._put([_beginning(whole) for whole in new if whole.version.parts and whole.meta.write_id])
+            self._put([_beginning(whole) for whole in new if _has_a_past(whole)])
             publish(self._backend, drafts, hold.held)
-            for whole, outcome in outcomes:
-                if outcome.action in (Action.NEW, Action.CHANGED):
-                    self._put(self._missing(whole))
+            begun = [whole for whole, outcome in outcomes if outcome.action in (Action.NEW, Action.CHANGED)]
+            self._put([missing for whole in begun for missing in self._missing(whole)])
         self._fs.tell([whole.meta.uri for whole in new])
         forced = []
         for whole, outcome in outcomes:
@@ -192,7 +191,7 @@ class _Restoring:
         """Versions that the history here does not have, the current one only as its beginning."""
         there = set(self._places(whole))
         head = whole.address.locator.child(HISTORY, whole.meta.history_name)
-        wanted = {head: dump_version(whole.version)} if whole.version.parts and whole.meta.write_id else {}
+        wanted = {head: dump_version(whole.version)} if _has_head(whole) else {}
         wanted |= {_place(whole, one): dump_version(one) for one in whole.history}
         return [
             (place, text)
@@ -212,7 +211,8 @@ class _Restoring:
         edges = version.node().relations if version.meta.status is NodeStatus.ACTIVE else ()
         relations.announce(self._backend, edges)
         self._edges += edges
-        return Draft(address.locator, version, _events(whole), hold.standing[address].files, kept=True)
+        kept = _has_a_past(whole) or not _has_head(whole)
+        return Draft(address.locator, version, _events(whole), hold.standing[address].files, kept=kept)
 
     def _put(self, texts: list[tuple[Locator, str]]) -> None:
         if self._backend.capabilities.write_many:
@@ -244,6 +244,16 @@ class _Restoring:
 
 def _place(whole: Whole, version: Version) -> Locator:
     return whole.address.locator.child(HISTORY, version.meta.history_name)
+
+
+def _has_head(whole: Whole) -> bool:
+    """Whether its current version is to lie in the history too."""
+    return bool(whole.version.parts and whole.meta.write_id)
+
+
+def _has_a_past(whole: Whole) -> bool:
+    """Whether its beginning would pass for what is left of a memory: that of a first version does not."""
+    return _has_head(whole) and whole.meta.version > 1
 
 
 def _beginning(whole: Whole) -> tuple[Locator, str]:
