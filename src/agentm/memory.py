@@ -9,10 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
-from agentm.context.contextfs import Receipt
 from agentm.context.node import ContextNode, RelationEdge
-from agentm.context.slugs import slug_of
-from agentm.context.summarise import abstract_of
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_place, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
@@ -22,6 +19,7 @@ from agentm.seam import protocol_of
 if TYPE_CHECKING:
     import os
 
+    from agentm.context.contextfs import ContextFS, Receipt
     from agentm.index.account import AccountIndex, Caught, Progress
     from agentm.index.embed import Embedder
     from agentm.recall.results import Recall
@@ -58,14 +56,18 @@ class Memory:
     """
 
     def __init__(self, opened: Opened, ctx: RequestContext) -> None:
-        self.fs = opened.fs
         self.ctx = ctx
-        self._open_index = opened.index
+        self._opened = opened
+
+    @cached_property
+    def fs(self) -> ContextFS:
+        """The memories themselves."""
+        return self._opened.fs()
 
     @cached_property
     def _index(self) -> AccountIndex:
         """Opened when it is first needed: what only writes need not wait for it."""
-        return self._open_index()
+        return self._opened.index()
 
     @classmethod
     def open(
@@ -148,7 +150,6 @@ class Memory:
         self._index.refresh()
         return recall(
             self._index,
-            self.fs,
             self.ctx,
             query,
             budget=BUDGET if budget is None else budget,
@@ -189,7 +190,7 @@ class Memory:
         return {
             "account": self.ctx.account_id,
             "space": own_space(self.ctx),
-            "store": protocol_of(self.fs.backend),
+            "store": protocol_of(self._opened.backend),
             "index": self._index.status(),
         }
 
@@ -225,7 +226,7 @@ class Memory:
         return replace(self.ctx, sources=tuple(sources)) if sources else self.ctx
 
     def _node(self, note: Note) -> ContextNode:
-        slug = note.slug or slug_of(abstract_of(note.text))
+        slug = note.slug or _slug(note.text)
         uri = self.address(f"{note.category}/{slug}")
         return ContextNode(uri, _headed(note.text, note.when, note.who), tags=note.tags, relations=note.relations)
 
@@ -262,7 +263,7 @@ class Memory:
     ) -> Receipt:
         if if_version:
             raise InvalidNodeError("a new memory has no version yet; say which memory you mean with its address (to).")
-        slug = slug_of(abstract_of(text))
+        slug = _slug(text)
         for uri in self._free_addresses(category, slug):
             try:
                 return self.fs.write_node(ContextNode(uri, content, tags=tags), ctx, if_version=0)
@@ -278,6 +279,14 @@ class Memory:
             uri = self.address(f"{category}/{slug if number == 1 else f'{slug}-{number}'}")
             if not self.fs.exists(uri, self.ctx) and not self.fs.history(uri, self.ctx):
                 yield uri
+
+
+def _slug(text: str) -> str:
+    """A name made from what a text says."""
+    from agentm.context.slugs import slug_of
+    from agentm.context.summarise import abstract_of
+
+    return slug_of(abstract_of(text))
 
 
 def _headed(text: str, when: Moment | None, who: str | None) -> str:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from agentm import config as settings
-from agentm.context.contextfs import ContextFS
 from agentm.context.names import checked_name
-from agentm.context.slugs import slug_of
 from agentm.context.tenancy import RequestContext
 from agentm.errors import ConfigError
 from agentm.index import todo
 from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
+    from agentm.context.contextfs import ContextFS
     from agentm.index.account import AccountIndex
     from agentm.index.embed import Embedder
 
@@ -33,11 +29,11 @@ StrPath = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The parts that a memory is made of."""
+    """The parts that a memory is made of. What writes and what searches are loaded by those who do."""
 
-    fs: ContextFS
+    backend: StorageBackend
+    fs: Callable[[], ContextFS]
     index: Callable[[], AccountIndex]
-    """Loaded only by those who search: it costs more than all the rest."""
 
 
 def open_store(
@@ -51,17 +47,43 @@ def open_store(
     """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it."""
     backend = _backend(store, install_prefix)
     directory = index_directory(backend, ctx.account_id, install_prefix, index_root)
-    fs = ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
-    return Opened(fs, partial(_index, directory, fs, ctx, embedder))
+    return Opened(backend, partial(_fs, backend, directory), partial(_index, directory, backend, ctx, embedder))
 
 
-def _index(directory: str | None, fs: ContextFS, ctx: RequestContext, embedder: Embedder | None) -> AccountIndex:
+def _fs(backend: StorageBackend, directory: str | None) -> ContextFS:
+    """What is written through it is noted for the index."""
+    from agentm.context.contextfs import ContextFS
+
+    return ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
+
+
+def _index(
+    directory: str | None, backend: StorageBackend, ctx: RequestContext, embedder: Embedder | None
+) -> AccountIndex:
+    """An index that cannot be kept where it should be lasts as long as the process: a rebuild, but an answer."""
+    import sqlite3
+
     from agentm.index.account import AccountIndex
 
-    if directory is None:
-        directory = tempfile.mkdtemp(prefix="agentm-index-")
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return AccountIndex(directory, fs, ctx.account_id, notes=f"user:{ctx.user_id}", embedder=embedder)
+    opened = partial(
+        AccountIndex, backend=backend, account=ctx.account_id, notes=f"user:{ctx.user_id}", embedder=embedder
+    )
+    if directory is not None:
+        try:
+            return opened(directory)
+        except (OSError, sqlite3.OperationalError):
+            pass
+    return opened(_temporary())
+
+
+def _temporary() -> str:
+    import atexit
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="agentm-index-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def caller(
@@ -120,6 +142,8 @@ def _setting(config: dict[str, object], key: str) -> str | None:
 
 def _login() -> str:
     import getpass
+
+    from agentm.context.slugs import slug_of
 
     try:
         return slug_of(getpass.getuser(), "me")

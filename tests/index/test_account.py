@@ -18,7 +18,7 @@ ALICE = RequestContext("acme", user_id="alice")
 
 
 def uris(memory: Memory, query: str, **options: object) -> list[str]:
-    return [found.uri.rpartition("/")[2] for found in memory.recall(query, **options)]  # type: ignore[arg-type]
+    return [found.uri.rpartition("/")[2] for found in memory.recall(query, **{"patience": 30.0, **options})]  # type: ignore[arg-type]
 
 
 def rows(memory: Memory) -> list[tuple[object, ...]]:
@@ -249,7 +249,7 @@ def test_an_index_needs_no_store_that_can_tell_what_changed(tmp_path: Path) -> N
 
     fs = ContextFS(Plain())
     fs.write_node(ContextNode("ctx://acme/users/alice/memories/events/x", "Ada builds looms."), ALICE)
-    index = AccountIndex(str(tmp_path / "index"), fs, "acme")
+    index = AccountIndex(str(tmp_path / "index"), fs.backend, "acme")
     assert index.catch_up().changed == 1
     fs.delete_node("ctx://acme/users/alice/memories/events/x", ALICE)
     assert index.catch_up().gone == 1

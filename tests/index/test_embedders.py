@@ -36,7 +36,7 @@ def opened(path: Path, embedder: Any) -> Memory:
 
 
 def names(memory: Memory, query: str, **options: Any) -> list[str]:
-    return [found.uri.rpartition("/")[2] for found in memory.recall(query, **options)]
+    return [found.uri.rpartition("/")[2] for found in memory.recall(query, **{"patience": 30.0, **options})]
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from agentm.cli.output import add_common_arguments, print_json, say
 from agentm.context.addresses import full_address, own_space
-from agentm.context.contextfs import ContextFS, Receipt
-from agentm.context.folders import not_found
 from agentm.context.node import ContextNode
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import Folder, parse_place, parse_uri
@@ -20,6 +19,9 @@ from agentm.errors import NodeHiddenError, NodeNotFoundError
 from agentm.memory import Memory
 from agentm.open import ACCOUNT, caller, open_store as opened
 from agentm.seam import StorageBackend, protocol_of
+
+if TYPE_CHECKING:
+    from agentm.context.contextfs import ContextFS, Receipt
 
 
 def add_caller_arguments(parser: ArgumentParser, *, writes: bool = False) -> None:
@@ -153,6 +155,8 @@ def kept_versions(memories: Memories, uri: str) -> list[ContextNode]:
     """The versions of a memory, oldest first; NodeNotFoundError if there never was one."""
     versions = memories.fs.history(uri, memories.ctx)
     if not versions:
+        from agentm.context.folders import not_found
+
         with memories.suggesting(uri):
             raise not_found(parse_uri(uri))
     return versions

@@ -11,11 +11,11 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentm.context.node import RelationEdge
-from agentm.context.prose import words
-from agentm.index.sources import Source
+if TYPE_CHECKING:
+    from agentm.context.node import RelationEdge
+    from agentm.index.sources import Source
 
 LAYOUT = 1
 NAME = "catalogue.db"
@@ -44,24 +44,29 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 _NEW = 0.3
 """An abstract or overview is a record of its own if more than this share of it is not in the content."""
 
-_COLUMNS = [
-    "uri",
-    "kind",
-    "version",
-    "hash",
-    "space",
-    "category",
-    "tags",
-    "project",
-    "moment",
-    "written",
-    "who",
-    "title",
-    "thread",
-    "place",
-    "abstract",
-    "overview",
-]
+
+class Held(NamedTuple):
+    """What is held of a source, beside its records."""
+
+    uri: str
+    kind: str
+    version: int
+    hash: str
+    space: str
+    category: str
+    tags: tuple[str, ...]
+    project: str
+    moment: str
+    written: str
+    who: str
+    title: str
+    thread: str
+    place: str
+    abstract: str
+    overview: str
+
+
+_COLUMNS = ", ".join(Held._fields)
 
 
 class Row(NamedTuple):
@@ -144,11 +149,8 @@ class Catalogue:
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM sources").fetchone()[0])
 
-    def source(self, uri: str) -> dict[str, object]:
-        row = self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources WHERE uri = ?", (uri,)).fetchone()
-        found = dict(zip(_COLUMNS, row, strict=True))
-        found["tags"] = json.loads(found["tags"])
-        return found
+    def source(self, uri: str) -> Held:
+        return _held(self._db.execute(f"SELECT {_COLUMNS} FROM sources WHERE uri = ?", (uri,)).fetchone())
 
     def records(self, uri: str) -> list[Row]:
         sql = "SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE uri = ? ORDER BY id"
@@ -164,13 +166,11 @@ class Catalogue:
     def record_ids(self) -> list[int]:
         return [row[0] for row in self._db.execute("SELECT id FROM records ORDER BY id")]
 
-    def sources(self, uris: Iterable[str]) -> dict[str, dict[str, object]]:
+    def sources(self, uris: Iterable[str]) -> dict[str, Held]:
         wanted = list(uris)
         marks = ",".join("?" * len(wanted))
-        found = {}
-        for row in self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources WHERE uri IN ({marks})", wanted):
-            found[row[0]] = dict(zip(_COLUMNS, row, strict=True)) | {"tags": json.loads(row[6])}
-        return found
+        rows = self._db.execute(f"SELECT {_COLUMNS} FROM sources WHERE uri IN ({marks})", wanted)
+        return {row[0]: _held(row) for row in rows}
 
     def neighbours(self, uri: str) -> tuple[str | None, str | None]:
         """Those of the same thread just before and just after a source."""
@@ -209,7 +209,7 @@ class Catalogue:
             source.title, source.thread, source.place, source.abstract, source.overview,
         )  # fmt: skip
         marks = ",".join("?" * len(values))
-        self._db.execute(f"INSERT INTO sources ({', '.join(_COLUMNS)}) VALUES ({marks})", values)
+        self._db.execute(f"INSERT INTO sources ({_COLUMNS}) VALUES ({marks})", values)
         self._db.executemany(
             "INSERT INTO records (uri, level, number, start, finish, heading, text) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [(source.uri, *record) for record in _records(source)],
@@ -282,15 +282,22 @@ class Catalogue:
 
     def rows(self) -> Iterator[tuple[object, ...]]:
         """Everything that is held, in an order of its own and without numbers: two indexes of one store are equal."""
-        yield from self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sources ORDER BY uri")
+        yield from self._db.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY uri")
         yield from self._db.execute(
             "SELECT uri, level, number, start, finish, heading, text FROM records ORDER BY uri, level, number"
         )
         yield from self._db.execute("SELECT * FROM edges ORDER BY 1, 2, 3")
 
 
+def _held(row: Sequence[Any]) -> Held:
+    found = Held(*row)
+    return found._replace(tags=tuple(json.loads(row[6])))
+
+
 def _records(source: Source) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Level, number, start, end, heading, text. What only repeats the content would find nothing more."""
+    from agentm.context.prose import words
+
     said = " ".join(one.text for one in source.passages)
     for level, text in ((0, source.abstract), (1, source.overview)):
         lines = [line.strip("#-*> .…\t") for line in text.splitlines()]

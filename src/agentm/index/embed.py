@@ -10,9 +10,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
-from urllib.error import URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from agentm.errors import EmbedderError
 
@@ -65,7 +62,7 @@ class OpenAIEmbedder:
     """
 
     def __init__(self, url: str, model: str, *, key_variable: str = "OPENAI_API_KEY", timeout: float = 30.0) -> None:
-        if urlsplit(url).scheme not in ("http", "https"):
+        if not url.startswith(("http://", "https://")):
             raise EmbedderError(f"{url!r} is no http address; give one such as http://127.0.0.1:8080/v1.")
         self.name = f"openai:{model}"
         self._url = f"{url.rstrip('/')}/embeddings"
@@ -74,6 +71,8 @@ class OpenAIEmbedder:
         self._timeout = timeout
 
     def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        from urllib.request import Request, urlopen  # more than all the rest of this module costs
+
         body = json.dumps({"model": self._model, "input": list(texts)}).encode()
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get(self._key_variable):
@@ -82,5 +81,5 @@ class OpenAIEmbedder:
             with urlopen(Request(self._url, body, headers), timeout=self._timeout) as answer:
                 data = json.load(answer)["data"]
             return [one["embedding"] for one in sorted(data, key=lambda one: one["index"])]
-        except (URLError, OSError, ValueError, KeyError, TypeError) as cause:
+        except (OSError, ValueError, KeyError, TypeError) as cause:
             raise EmbedderError(f"{self._url} gave no vectors ({cause}); check that it runs.") from cause

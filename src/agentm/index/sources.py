@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from agentm.context.markdown import front_matter, read_note
+from agentm.context.front_matter import front_matter
+from agentm.context.markdown import read_note
 from agentm.context.node import ContextNode, RelationEdge
 from agentm.context.uri import SCHEME, parse_uri
 from agentm.index.passages import Passage, passages

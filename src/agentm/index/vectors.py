@@ -49,9 +49,7 @@ class Vectors:
         """Keep the vectors of these records, durably."""
         matrix = self._np.asarray(vectors, dtype="float32")
         if matrix.ndim != 2 or len(matrix) != len(records):
-            raise EmbedderError(
-                f"the embedder gave {matrix.shape} for {len(records)} texts; give one row for each."
-            )
+            raise EmbedderError(f"the embedder gave {matrix.shape} for {len(records)} texts; give one row for each.")
         self._write(self._np.asarray(records, dtype="uint64"), self._unit(matrix))
         if len(self._names()) > MOST_FILES:
             self._join()

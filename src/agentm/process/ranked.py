@@ -50,7 +50,7 @@ _Record = tuple[str, str, str, str]
 
 
 def _read(directory: str, project: str, space: str) -> list[_Record]:
-    """The newest records of a project. A catalogue that is being written has a journal beside it: then there is none."""
+    """The newest records of a project; none while the catalogue is being written and has a journal beside it."""
     path = os.path.join(directory, NAME)
     if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
         return []
@@ -67,7 +67,7 @@ def _read(directory: str, project: str, space: str) -> list[_Record]:
 
 
 def _sorted(found: list[_Record], query: str) -> Iterator[_Record]:
-    """By the words they share with the query, rare ones counting more; without any, the newest first. Each source once."""
+    """By the words they share with the query, rare ones first; without any, the newest first. Each source once."""
     from agentm.index.words import terms
 
     wanted = set(terms(query))

@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from agentm.context.contextfs import ContextFS
-from agentm.context.markdown import front_matter
+from agentm.context.front_matter import front_matter
 from agentm.context.node import ContextNode
-from agentm.context.tenancy import RequestContext
+from agentm.context.reader import read_version
+from agentm.context.tenancy import RequestContext, check
+from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
 from agentm.index.account import AccountIndex
-from agentm.index.catalogue import Row
-from agentm.index.sources import is_node
+from agentm.index.catalogue import Held, Row
 from agentm.recall.budget import fit, tokens
 from agentm.recall.results import HEADER, Found, Recall, written
-from agentm.seam import Locator
+from agentm.seam import Locator, StorageBackend
 
 if TYPE_CHECKING:
     import tantivy
 
+NODE = "node"
 BUDGET = 2_000
 LIMIT = 10
 LONGEST_QUERY = 4_000
@@ -59,7 +60,6 @@ class Filters:
 
 def recall(
     index: AccountIndex,
-    fs: ContextFS,
     ctx: RequestContext,
     query: str,
     *,
@@ -79,7 +79,7 @@ def recall(
     if related:
         candidates = _with_relations(index, candidates)
     candidates.sort(key=lambda one: -one.score)
-    there = (found for one in candidates if (found := _read_again(fs, ctx, one)) is not None)
+    there = (found for one in candidates if (found := _read_again(index.backend, ctx, one)) is not None)
     shown = list(islice(there, limit))
     entries = _fitted(shown, budget)
     text = written(entries)
@@ -109,7 +109,7 @@ def _check_days(filters: Filters) -> Filters:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     row: Row
-    source: Mapping[str, Any]
+    source: Held
     score: float
     why: Mapping[str, float]
 
@@ -145,15 +145,15 @@ def _add_meaning(scores: dict[int, tuple[float, dict[str, float]]], near: Mappin
         scores[record] = (score + more, {**why, "meaning": more})
 
 
-def _admits(source: Mapping[str, Any], ctx: RequestContext, filters: Filters) -> bool:
+def _admits(source: Held, ctx: RequestContext, filters: Filters) -> bool:
     """Whether a source may be shown and was asked for: what the full-text index is restricted to, vectors are not."""
-    moment = str(source["moment"])
+    moment = source.moment
     return (
-        source["space"] in {*ctx.spaces, *ctx.visible}
-        and filters.owner in (None, source["space"])
-        and filters.category in (None, source["category"])
-        and filters.project in (None, source["project"])
-        and (filters.tag is None or filters.tag in source["tags"])
+        source.space in {*ctx.spaces, *ctx.visible}
+        and filters.owner in (None, source.space)
+        and filters.category in (None, source.category)
+        and filters.project in (None, source.project)
+        and (filters.tag is None or filters.tag in source.tags)
         and (filters.since is None or moment[:10] >= filters.since[:10])
         and (filters.until is None or moment[:10] <= filters.until[:10])
     )
@@ -180,7 +180,7 @@ def _restriction(schema: tantivy.Schema, ctx: RequestContext, filters: Filters) 
 def _with_recency(one: _Candidate) -> _Candidate:
     """A little more for what is recent: half of it is gone after a month."""
     try:
-        moment = datetime.fromisoformat(str(one.source["moment"]))
+        moment = datetime.fromisoformat(one.source.moment)
     except ValueError:
         return one
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -215,33 +215,44 @@ class _Shown:
     content: str
 
 
-def _read_again(fs: ContextFS, ctx: RequestContext, one: _Candidate) -> _Shown | None:
+def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> _Shown | None:
+    """None if it is gone, another's, or damaged by now."""
     try:
-        if is_node(one.row.uri):
-            node = fs.read_node(one.row.uri, ctx)
-        else:
-            node = ContextNode(one.row.uri, fs.backend.read(Locator(one.row.uri)), str(one.source["abstract"]), "")
+        node = _node(backend, ctx, one) if one.source.kind == NODE else _note(backend, one)
     except (AgentmError, OSError):
-        return None  # gone, another's, or damaged by now
+        return None
+    if node is None:
+        return None
     text, start, end = _passage(node.content, one.row)
     found = Found(
         uri=one.row.uri,
-        kind=str(one.source["kind"]),
+        kind=one.source.kind,
         version=node.version,
         score=round(one.score, 4),
         level=2,
         text=text,
         abstract=node.abstract or "",
-        category=str(one.source["category"]),
-        tags=tuple(one.source["tags"]),
-        when=str(one.source["moment"]),
-        who=str(one.source["who"]),
+        category=one.source.category,
+        tags=one.source.tags,
+        when=one.source.moment,
+        who=one.source.who,
         start=start,
         end=end,
         actor=node.actor,
         why={name: round(value, 4) for name, value in one.why.items()},
     )
     return _Shown(found, node.overview or "", node.content)
+
+
+def _node(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> ContextNode | None:
+    address = parse_uri(one.row.uri)
+    check(ctx, address)
+    version = read_version(backend, address.locator)
+    return version.node() if version is not None and version.meta.uri == one.row.uri else None
+
+
+def _note(backend: StorageBackend, one: _Candidate) -> ContextNode:
+    return ContextNode(one.row.uri, backend.read(Locator(one.row.uri)), one.source.abstract, "")
 
 
 def _passage(content: str, row: Row) -> tuple[str, int, int]:

@@ -1,0 +1,232 @@
+"""Keeping an index up with its store: what changed is read, catalogued, and told to the full-text index.
+
+The events of the nodes say where to look, and so does a look at the whole store; what is indexed is what the store
+holds at that moment. So it does not matter in which order, or how often, a change is heard of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus
+from agentm.context.reader import read_meta, read_version
+from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
+from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
+from agentm.index import todo
+from agentm.seam import ChangeFeed, Locator, require
+
+if TYPE_CHECKING:
+    from agentm.index.account import AccountIndex, Caught, Progress
+    from agentm.index.schema import Entry
+    from agentm.index.sources import Source
+
+BATCH = 500
+"""Sources that are told together: a commit costs the same for one and for many."""
+
+Stamp = tuple[str, str | None]
+Work = Mapping[str, Sequence[Stamp]]
+"""Sources to look at, and for each what the change feed said about its files."""
+
+_TELLING = frozenset((META, CONTENT, ABSTRACT, OVERVIEW, RELATIONS))
+"""The files of a node whose change may change what is found."""
+_NOT_TELLING = frozenset((HISTORY, OUTBOX, ".names", ".git", ".obsidian", ".trash"))
+"""Folders that hold nothing to be found."""
+_ENDED = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.MOVED)
+_LONGEST_CONTEXT = 2_000
+"""Characters of a neighbour that an entry is found by."""
+
+
+def changed_sources(index: AccountIndex) -> Work:
+    """What may have changed since the last look at the whole store, and what to remember of this one."""
+    if not index.backend.capabilities.change_feed:
+        from agentm.context.walk import nodes
+
+        there = (str(uri) for uri in nodes(index.backend, index.account))
+        return dict.fromkeys((*there, *index.catalogue.uris()), ())
+    below = Locator("") if index.notes is not None else Locator(f"{ACCOUNTS}/{index.account}")
+    work: dict[str, list[Stamp]] = {}
+    for change in require(index.backend, ChangeFeed).changes(index.catalogue.stamps(), below, skip=_NOT_TELLING):
+        uri = _source_at(index, change.locator)
+        if uri is not None:
+            work.setdefault(uri, []).append((change.locator.key, change.stamp))
+    return work
+
+
+def _source_at(index: AccountIndex, place: Locator) -> str | None:
+    """The source that a file belongs to."""
+    if not place.key.startswith(f"{ACCOUNTS}/"):
+        return place.key if index.notes is not None and is_note(place.key) else None
+    parts = place.parts
+    if parts[1] != index.account or parts[-1] not in _TELLING:
+        return None
+    return _uri_at(place.parent.key)
+
+
+@lru_cache(maxsize=64)  # the files of a node come one after the other
+def _uri_at(key: str) -> str | None:
+    with suppress(InvalidUriError):
+        return str(uri_of(Locator(key)))
+    return None
+
+
+def is_note(key: str) -> bool:
+    """A markdown file outside the memories, not hidden."""
+    return key.endswith(".md") and not key.startswith(f"{ACCOUNTS}/") and "/." not in f"/{key}"
+
+
+def work_off(
+    index: AccountIndex, work: Work, caught: Caught, deadline: float | None, progress: Progress | None
+) -> None:
+    """Everything there is to do, by the one who writes to the index."""
+    _tell(index)  # what a crash left
+    apply(index, dict.fromkeys(todo.taken(index.directory), ()), caught, deadline)
+    if caught.complete:
+        todo.done(index.directory)
+        apply(index, work, caught, deadline, progress)
+    if index.embedder is not None:
+        from agentm.index.meaning import embed
+
+        embed(index, index.embedder, deadline)
+
+
+def apply(
+    index: AccountIndex,
+    work: Work,
+    caught: Caught,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Bring these sources to what the store holds, batch by batch."""
+    uris = list(work)
+    for start in range(0, len(uris), BATCH):
+        if deadline is not None and time.monotonic() > deadline:
+            caught.complete = False
+            return
+        some = uris[start : start + BATCH]
+        _apply_some(index, some, caught, [stamp for uri in some for stamp in work[uri]])
+        if progress is not None:
+            progress(start + len(some), len(uris))
+
+
+def _apply_some(index: AccountIndex, uris: Sequence[str], caught: Caught, stamps: Iterable[Stamp]) -> None:
+    from agentm.context.outbox import acknowledge
+
+    catalogue = index.catalogue
+    found = {uri: _read(index, uri) for uri in uris}
+    with catalogue.change():
+        for uri, source in found.items():
+            if source is None:
+                caught.gone += catalogue.known(uri) is not None
+                catalogue.forget(uri)
+            elif catalogue.known(uri) != (source.version, source.hash):
+                caught.changed += 1
+                catalogue.put(source)
+        catalogue.put_stamps(stamps)
+    _tell(index)
+    acknowledge(index.backend, _told(index, uris))
+
+
+def _told(index: AccountIndex, uris: Iterable[str]) -> dict[ContextUri, int]:
+    """What the events of these nodes can be let go of up to: what is indexed, or what was taken away."""
+    told = {}
+    for uri in uris:
+        if not uri.startswith(SCHEME):
+            continue
+        known = index.catalogue.known(uri)
+        with suppress(AgentmError, OSError):
+            address = parse_uri(uri)
+            meta = read_meta(index.backend, address.locator)
+            gone = meta is not None and meta.status in _ENDED
+            told[address] = meta.version if meta is not None and gone else known[0] if known else 0
+    return told
+
+
+def _tell(index: AccountIndex) -> None:
+    """Make the full-text index know what the catalogue has marked."""
+    while True:
+        changed, gone = index.catalogue.untold()
+        changed = changed[:BATCH]
+        if not changed and not gone:
+            return
+        for uri in gone:
+            index.fulltext.replace(uri, ())
+        for uri in changed:
+            index.fulltext.replace(uri, _entries(index, uri))
+        index.fulltext.commit()
+        with index.catalogue.change():
+            index.catalogue.mark_told(changed, gone)
+
+
+# From the store.
+
+
+def _read(index: AccountIndex, uri: str) -> Source | None:
+    """What the store holds of a source now; None if nothing is to be found there, or what is there is damaged.
+
+    A store that cannot be asked raises: what it holds is not gone for that.
+    """
+    from agentm.index.sources import of_node
+
+    if not uri.startswith(SCHEME):
+        return _read_note(index, Locator(uri))
+    try:
+        address = parse_uri(uri)
+        version = read_version(index.backend, address.locator)
+    except (InvalidUriError, NodeBrokenError, InvalidNodeError, NotTextError):
+        return None
+    if version is None or version.meta.uri != uri or address.account != index.account:
+        return None
+    return of_node(version.node())
+
+
+def _read_note(index: AccountIndex, place: Locator) -> Source | None:
+    from agentm.context.summarise import abstract_of
+    from agentm.index.sources import of_note
+
+    if index.notes is None or not is_note(place.key):
+        return None
+    try:
+        text = index.backend.read(place)
+        modified = index.backend.info(place).mtime
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, NotTextError):
+        return None
+    return of_note(place.key, text, space=index.notes, modified=modified, abstract=abstract_of(text))
+
+
+# For the full-text index.
+
+
+def _entries(index: AccountIndex, uri: str) -> Iterator[Entry]:
+    from agentm.index.schema import Entry
+
+    source = index.catalogue.source(uri)
+    records = index.catalogue.records(uri)
+    before, after = index.catalogue.neighbours(uri)
+    around = [_text(index, before), *(row.text for row in records), _text(index, after)]
+    for at, row in enumerate(records, 1):
+        yield Entry(
+            record=row.id,
+            uri=uri,
+            space=source.space,
+            category=source.category,
+            tags=source.tags,
+            project=source.project,
+            level=row.level,
+            when=source.moment,
+            body=row.text,
+            title=f"{source.title} {row.heading} {' '.join(source.tags)}",
+            who=source.who,
+            date=source.moment,
+            context=f"{around[at - 1]}\n{around[at + 1]}",
+        )
+
+
+def _text(index: AccountIndex, uri: str | None) -> str:
+    """What a neighbour says."""
+    if uri is None:
+        return ""
+    return " ".join(row.text for row in index.catalogue.records(uri) if row.level == 2)[:_LONGEST_CONTEXT]

@@ -1,0 +1,68 @@
+"""The part of an index that an embedder makes: vectors for its records, in generations."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from agentm.index.vectors import Vectors
+
+if TYPE_CHECKING:
+    from agentm.index.account import AccountIndex
+    from agentm.index.embed import Embedder
+
+log = logging.getLogger(__name__)
+
+EMBEDDER = "embedder"
+"""The fact that names the embedder whose vectors are searched."""
+_AT_ONCE = 64
+
+
+def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> None:
+    """Make vectors for the records that have none. What its embedder fails at is found by its words meanwhile."""
+    vectors = _vectors(index, embedder)
+    while some := index.catalogue.unembedded(embedder.name, _AT_ONCE):
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        records = [record for record, _ in some]
+        try:
+            vectors.add(records, embedder.embed([text for _, text in some]))
+        except Exception as error:  # whatever an embedder does, full text goes on
+            log.warning("%s gave no vectors for %d texts: %s", embedder.name, len(some), error)
+            return
+        with index.catalogue.change():
+            index.catalogue.mark_embedded(embedder.name, records)
+    if index.catalogue.fact(EMBEDDER) != embedder.name:
+        _go_over(index, vectors, embedder.name)
+
+
+def _vectors(index: AccountIndex, embedder: Embedder) -> Vectors:
+    """Opened once: mapping files into memory is quick, but not for every question."""
+    if index.vectors is None:
+        index.vectors = Vectors(index.directory, embedder.name)
+    return index.vectors
+
+
+def _go_over(index: AccountIndex, vectors: Vectors, embedder: str) -> None:
+    """All records have a vector of this embedder: from now on they are searched, and those of others are let go."""
+    with index.catalogue.change():
+        index.catalogue.put_fact(EMBEDDER, embedder)
+        index.catalogue.drop_other_embedders(embedder)
+    for name in os.listdir(index.directory):
+        if name.startswith("vectors-") and name != os.path.basename(vectors.path):
+            shutil.rmtree(os.path.join(index.directory, name), ignore_errors=True)
+
+
+def near(index: AccountIndex, embedder: Embedder, query: str, limit: int) -> dict[int, float]:
+    """Records near in meaning, with their similarities; none before the embedder has seen all of them."""
+    if index.catalogue.fact(EMBEDDER) != embedder.name:
+        return {}
+    try:
+        [vector] = embedder.embed([query])
+        return _vectors(index, embedder).nearest(vector, limit)
+    except Exception as error:  # whatever an embedder does, full text answers
+        log.warning("%s could not be asked: %s", embedder.name, error)
+        return {}
