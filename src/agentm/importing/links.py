@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from agentm.context.markdown import LINK, WIKILINK, front_matter, without_code
+from agentm.context.front_matter import front_matter
+from agentm.context.markdown import LINK, WIKILINK, without_code
 from agentm.importing.files import source_of
 from agentm.importing.items import Link, instant, unique
 
