@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import pytest
 
-from agentm import ContextFS, ContextNode, DeviceLocalBackend, NodeConflictError, RelationEdge
+from agentm import ContextFS, ContextNode, DeviceLocalBackend, NodeConflictError
 from agentm.context.decision import Action as Mended
 from agentm.context.repair import repair
 from agentm.importing.report import Action
@@ -199,15 +200,55 @@ def test_one_that_somebody_else_was_faster_with_does_not_keep_the_others_out(int
     assert into.read("entities/talk-299-2").content == "Talk 299.\n"
 
 
-def test_an_edge_to_a_note_that_could_not_be_written_comes_with_it_later(into):
-    into.notes({"a.md": "A.", "z.md": "Z."})
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """Memories that point at each other are written one after the other, as thousands of them are in batches."""
+    monkeypatch.setattr("agentm.context.contextfs.LARGEST_BATCH", 1)
+
+
+def test_somebody_who_was_faster_does_not_keep_out_notes_that_point_at_each_other(into, one_by_one):
+    notes: dict[str, str | bytes] = {"a.md": "A [[d]].", "b.md": "B.", "c.md": "C [[d]].", "d.md": "D [[a]]."}
 
     def rival(done: int, total: int) -> None:
-        if into.read("entities/z").version == 1:
-            into.fs.write_node(ContextNode(f"{MINE}/entities/z", "Mine."), into.ctx)
+        if not into.fs.exists(f"{MINE}/entities/b", into.ctx):
+            into.fs.write_node(ContextNode(f"{MINE}/entities/b", "Mine."), into.ctx)
 
-    lower = RelationEdge(f"{MINE}/entities/a", f"{MINE}/entities/z", "mine")
-    into.fs.relate(lower, into.ctx)
-    assert counts(into.notes({"m.md": "[[a]] [[z]]", "a.md": "A [[m]]"}, progress=rival))["new"] == 1
-    assert into.edges("entities/m") == [("links_to", "entities/a"), ("links_to", "entities/z")]
-    assert into.edges("entities/a") == [("mine", "entities/z"), ("links_to", "entities/m")]
+    assert counts(into.notes(notes, progress=rival)) == {"new": 3, "left_out": 1}
+    assert into.read("entities/b").content == "Mine."
+    into.notes({})
+    assert counts(into.notes({})) == {"same": 4}
+    assert into.read("entities/b-2").content == "B."
+    for name in ("a", "c"):
+        assert into.edges(f"entities/{name}") == [("links_to", "entities/d")]
+    assert into.edges("entities/d") == [("links_to", "entities/a")]
+
+
+def test_an_import_that_is_cut_short_again_and_again_loses_no_edge(into, one_by_one):
+    notes: dict[str, str | bytes] = {f"{name}.md": f"{name}: [[a]] [[b]] [[c]] [[d]]" for name in "abcd"}
+
+    for most in (1, 2, 3, 2, 4, 3):
+
+        def stop(done: int, total: int, most: int = most) -> None:
+            if done >= most:
+                raise Stop
+
+        with suppress(Stop):
+            into.notes(notes, progress=stop)
+    into.notes({})
+    assert counts(into.notes({})) == {"same": 4}
+    for name in "abcd":
+        others = {("links_to", f"entities/{one}") for one in "abcd" if one != name}
+        assert set(into.edges(f"entities/{name}")) == others
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed in the middle")
+def test_what_was_begun_by_an_import_that_was_killed_may_change_before_the_next_one(tmp_path):
+    into = Importer(ContextFS(DeviceLocalBackend(tmp_path / "memory"), quiet=0.0), tmp_path / "source")
+    lay(into.source, NOTES)
+    if not (child := os.fork()):
+        calls = iter(range(1, 100))
+        into.notes({}, progress=lambda done, total: os._exit(9) if next(calls) == 3 else None)
+    os.waitpid(child, 0)
+    assert "left_out" not in counts(into.notes({"a.md": "A anew, and [[z]].", "z.md": "Z."}))
+    assert into.read("entities/a").content == "A anew, and [[z]]."
+    assert into.edges("entities/a") == [("links_to", "entities/z")]

@@ -220,6 +220,14 @@ def test_nothing_is_written_over_unless_forced_and_then_on_top(into, target, tmp
     assert counts(target(path, force=True)) == {"same": 6}
 
 
+def test_a_name_that_some_store_could_not_tell_from_one_that_is_there_is_refused(into, target, tmp_path):
+    lived_in(into.fs)
+    target.fs.write_node(ContextNode(f"{MINE}/entities/ada", "Another, in small letters."), ALICE)
+    report = target(exported(into.fs, tmp_path / "x.zip"))
+    assert (counts(report), left_out(report)) == ({"new": 5, "left_out": 1}, {"Ada": "uri_taken"})
+    assert target.read("entities/ada").content == "Another, in small letters."
+
+
 def test_a_dry_run_writes_nothing(into, target, tmp_path):
     lived_in(into.fs)
     before = tree(target.fs.backend)
@@ -347,7 +355,7 @@ def test_a_memory_that_was_tampered_with_is_left_out_and_the_rest_goes_on(into, 
     [
         "../../evil.md",
         "accounts/acme/users/alice/memories/entities/../../../../../evil/content.md",
-        "/etc/evil/content.md",
+        "/accounts/acme/users/alice/memories/entities/evil/content.md",
         "C:/evil/content.md",
         "accounts\\acme\\users\\alice\\memories\\profile\\content.md",
         "accounts/acme/users/alice/memories/entities/x/.outbox/e.json",

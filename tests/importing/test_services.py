@@ -222,6 +222,13 @@ def test_an_element_larger_than_what_is_read_at_once(into):
     assert counts(into.dump([LOOMS, long, {**LOOMS, "id": "c3"}])) == {"new": 3}
 
 
+def test_an_element_that_never_ends_is_not_read_for_ever(into, monkeypatch):
+    monkeypatch.setattr("agentm.importing.json_stream.LARGEST_ELEMENT", 1 << 20)
+    long = tree(message("user", "x" * (5 << 20)), id="c2")
+    report = into.dump([LOOMS, long])
+    assert (counts(report), left_out(report)) == ({"new": 1, "left_out": 1}, {"dump.json": "json_invalid"})
+
+
 def test_a_zip_that_is_damaged_or_a_bomb_is_said(into, tmp_path):
     path = zipped(tmp_path / "x.zip", {"conversations.json": json.dumps([LOOMS, "x" * 5000])})
     data = bytearray(path.read_bytes())

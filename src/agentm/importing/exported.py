@@ -166,12 +166,7 @@ class Homes:
         here = self.address(found.address)
         if here == found.address:
             return found
-        versions = tuple(self._version(version) for version in found.history)
-        head = self._version(found.version)
-        hashes = [version.meta.parts for version in versions if version.meta.history_name == head.meta.history_name]
-        if hashes and not head.parts:  # of what was deleted, only the history still has the edges
-            head = Version(replace(head.meta, parts=hashes[0]), {})
-        return Whole(here, head, versions)
+        return Whole(here, self._version(found.version), tuple(map(self._version, found.history)))
 
     def _version(self, version: Version) -> Version:
         parts = dict(version.parts)

@@ -16,6 +16,8 @@ from agentm.importing.items import Item, Link
 from agentm.importing.known import Known, Shelf, says
 from agentm.importing.report import Action
 
+AGENTM = "process:agentm"
+"""How those are called who look after edges."""
 _EDITED = "it was edited here since; --force takes what the source says."
 _FORGOTTEN = "it was forgotten or put away here since; --force brings it back."
 
@@ -59,10 +61,7 @@ class Planner:
         decided = [self._decided(item) for item in admitted.values()]
         there = {one.item.source: one.uri for one in decided if one.stays}
         there |= {source: one.uri for source, one in self.shelf.known.items() if one.shown and source not in admitted}
-        new = {one.uri for one in decided if one.stays and one.expected == 0}
-        planned = [self._with_edges(one, there, new) for one in decided]
-        # What changes comes first: should this be cut short, what it was to point at is still seen to be new.
-        return sorted(planned, key=lambda one: one.action is not Action.CHANGED)
+        return [self._with_edges(one, there) for one in decided]
 
     def _decided(self, item: Item) -> Planned:
         known = self.shelf.known.get(item.source)
@@ -86,26 +85,27 @@ class Planner:
         assert isinstance(folder, Folder)
         return folder
 
-    def _with_edges(self, one: Planned, there: dict[str, str], new: set[str]) -> Planned:
+    def _with_edges(self, one: Planned, there: dict[str, str]) -> Planned:
         edges = tuple(_edges(one.uri, one.item.links, there))
         if one.action is Action.SAME:
-            return self._with_new_edges(one, edges, new)
+            return self._with_new_edges(one, edges)
         if one.action is Action.KEPT:
             return one
         theirs = self._edges_by_others(one) if one.expected else ()
         node = ContextNode(one.uri, one.item.content, relations=(*theirs, *edges), tags=one.item.tags)
         return replace(one, node=node)
 
-    def _with_new_edges(self, one: Planned, edges: tuple[RelationEdge, ...], new: set[str]) -> Planned:
-        """Changed after all, if the source points at what it did not point at before, or at what was not there."""
+    def _with_new_edges(self, one: Planned, edges: tuple[RelationEdge, ...]) -> Planned:
+        """Changed after all, if the source points at more than the memory does, and nobody wanted it so."""
         assert one.known is not None
         if not edges or digest(dump_relations(edges)) == one.known.edges:
             return one
         now = self.fs.read_node(one.uri, self.ctx)
-        there, before = _ends(now.relations), self._ends_before(one)
-        missing = [edge for edge in edges if _end(edge) not in there]
-        if not any(edge.to_uri in new or _end(edge) not in before for edge in missing):
-            return one  # what is missing, somebody took away
+        there = _ends(now.relations)
+        versions = self.fs.history(one.uri, self.ctx)
+        missing = [edge for edge in edges if _end(edge) not in there and not _was_taken_away(edge, versions)]
+        if not missing:
+            return one
         return replace(one, action=Action.CHANGED, node=replace(now, relations=(*now.relations, *missing)))
 
     def _edges_by_others(self, one: Planned) -> tuple[RelationEdge, ...]:
@@ -126,6 +126,15 @@ class Planner:
 def _end(edge: RelationEdge) -> tuple[str, str]:
     """What tells two edges of one memory apart, whatever address it had."""
     return edge.to_uri, edge.relation_type
+
+
+def _was_taken_away(edge: RelationEdge, versions: list[ContextNode]) -> bool:
+    """Whether somebody took an edge away; agentm itself does so only when there is nothing at its other end."""
+    had = [_end(edge) in _ends(version.relations) for version in versions]
+    if True not in had:
+        return False
+    last = len(had) - 1 - had[::-1].index(True)
+    return last + 1 < len(versions) and not versions[last + 1].actor.startswith(AGENTM)
 
 
 def _ends(edges: Iterable[RelationEdge]) -> set[tuple[str, str]]:
