@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from agentm.context.front_matter import front_matter
-from agentm.context.node import ContextNode
-from agentm.context.reader import read_version
+from agentm.context.node import CONTENT, ContextNode, NodeStatus, digest
+from agentm.context.reader import read_meta, read_text, read_version
 from agentm.context.tenancy import RequestContext, check
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
@@ -120,7 +120,7 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
 
     searcher = index.fulltext.searcher()
     restrict = _restriction(index.fulltext.schema, ctx, filters)
-    hits = search(searcher, index.fulltext.schema, query, limit=limit * 3, restrict=restrict)
+    hits = search(searcher, index.fulltext.schema, query, limit=limit * 2 + 5, restrict=restrict)
     top = max((hit.score for hit in hits), default=0.0) or 1.0
     scores = {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
     _add_meaning(scores, index.near(query, limit * 3))
@@ -247,8 +247,18 @@ def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -
 def _node(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> ContextNode | None:
     address = parse_uri(one.row.uri)
     check(ctx, address)
+    meta = read_meta(backend, address.locator)
+    if meta is None or meta.uri != one.row.uri:
+        return None
+    if meta.status is NodeStatus.ACTIVE and meta.version == one.source.version:
+        content = read_text(backend, address.locator.child(CONTENT))
+        if content is not None and digest(content) == meta.parts.get(
+            CONTENT
+        ):  # as it was indexed: no need to read more
+            held = one.source
+            return ContextNode(meta.uri, content, held.abstract, held.overview, version=meta.version, actor=meta.actor)
     version = read_version(backend, address.locator)
-    return version.node() if version is not None and version.meta.uri == one.row.uri else None
+    return None if version is None else version.node()
 
 
 def _note(backend: StorageBackend, one: _Candidate) -> ContextNode:
