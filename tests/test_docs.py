@@ -21,6 +21,7 @@ PAGES = (
     "docs/backends.md",
     "docs/cli.md",
     "docs/guarantees.md",
+    "docs/import.md",
     "docs/memories.md",
     "docs/process.md",
     "docs/recall.md",

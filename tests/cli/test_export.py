@@ -74,7 +74,7 @@ def test_what_is_left_out_is_said_and_exits_1(shell, zip_path, home):
     with open(os.path.join(ada, ".meta.json"), "w") as file:
         file.write("[]")
     code, out, err = shell("export", zip_path)
-    assert (code, out) == (1, f"exported 1 memories of ctx://local/users/alice to {zip_path}\n")
+    assert (code, out) == (1, f"exported 1 memory of ctx://local/users/alice to {zip_path}\n")
     assert err.startswith("agentm: node_broken: ")
     assert shell("export", zip_path, "--force", "--json")[0] == 1
 
@@ -83,4 +83,4 @@ def test_an_edge_to_what_was_not_exported_is_a_hint(shell, zip_path):
     shell.done("export", zip_path, "--place", "entities/ada")
     code, out, err = shell("import", zip_path, "--user", "carol")
     assert (code, out[:6]) == (0, "1 new,")
-    assert err.endswith("agentm: hint: 1 relations led to memories that are not here.\n")
+    assert err.endswith("agentm: hint: relations to memories that are not here were left out: 1.\n")

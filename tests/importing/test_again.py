@@ -69,9 +69,10 @@ def test_other_tags_are_an_edit_too(into):
 def test_what_was_forgotten_here_stays_forgotten_unless_forced(into):
     into.notes(NOTES)
     into.fs.delete_node(f"{MINE}/entities/b", into.ctx)
-    assert counts(into.notes({"b.md": "B anew, of [[a]]."})) == {"kept": 1, "same": 2}
-    assert into.names() == ["entities/a", "entities/c"]
-    assert into.edges("entities/a") == []
+    for change in ({}, {"b.md": "B anew, of [[a]]."}):
+        assert counts(into.notes(change)) == {"kept": 1, "same": 2}
+        assert into.names() == ["entities/a", "entities/c"]
+        assert into.edges("entities/a") == []
     assert counts(into.notes({}, force=True)) == {"changed": 2, "same": 1}
     assert into.read("entities/b").content == "B anew, of [[a]]."
     assert into.edges("entities/a") == [("links_to", "entities/b")]

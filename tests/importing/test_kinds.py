@@ -77,6 +77,7 @@ def test_a_zip(tmp_path, member, text, kind):
         ({"x.json": "nonsense"}, "json_invalid"),
         ({"x.json": b"\xff\xfe["}, "not_text"),
         ({"x.zip": b"PK\x05\x06" + bytes(18)}, "import_unrecognised"),
+        ({"x.zip": b"PK\x03\x04 cut"}, "archive_damaged"),
         ({"x.png": b"\x89PNG\r\n\x1a\n"}, "not_text"),
     ],
 )

@@ -116,9 +116,9 @@ CLAUDE = {
 
 def test_a_conversation_of_claude(into):
     assert counts(into.dump([CLAUDE, {**CLAUDE, "uuid": "u2", "chat_messages": []}])) == {"new": 1, "empty": 1}
-    node = into.read("events/read-this-please-attached-a-txt-inside-attached")
+    node = into.read("events/read-this")
     assert node.content == (
-        "# Read this, please. Attached: a.txt ```` inside ```` Attached: b.png\n"
+        "# Read this,\n"
         "\n## User · 2024-05-01 09:40 UTC\n\nRead this,\nplease.\n\nAttached: a.txt\n\n````\ninside\n````\n\n"
         "Attached: b.png\n"
         "\n\n## Assistant\n\nYes.\n\nDone.\n"

@@ -52,7 +52,8 @@ def run(options: Namespace) -> int:
         return 1 if report.left_out else 0
     for one in report.left_out:
         say(f"agentm: {one.code}: {one_line(one.message)}", sys.stderr)
-    say(f"exported {report.exported} memories of {report.place} to {one_line(options.file)}")
+    count = f"{report.exported:,} {'memory' if report.exported == 1 else 'memories'}"
+    say(f"exported {count} of {report.place} to {one_line(options.file)}")
     return 1 if report.left_out else 0
 
 

@@ -120,7 +120,7 @@ def _show(report: ImportReport, memories: Memories, dry_run: bool) -> None:
         f"{counts[Action.LEFT_OUT]} left out"
     )
     if report.edges_lost:
-        say(f"agentm: hint: {report.edges_lost} relations led to memories that are not here.", sys.stderr)
+        say(f"agentm: hint: relations to memories that are not here were left out: {report.edges_lost}.", sys.stderr)
 
 
 def _line(one: Outcome, memories: Memories) -> str:

@@ -20,7 +20,8 @@ _MOST_TIMES = 200
 
 
 def is_archive(path: str) -> bool:
-    return os.path.isfile(path) and is_zipfile(path)
+    """Whether something is a zip, or would be if it were whole."""
+    return os.path.isfile(path) and (is_zipfile(path) or path.lower().endswith(".zip"))
 
 
 @contextmanager

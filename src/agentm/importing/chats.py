@@ -21,7 +21,7 @@ def conversation(source: str, title: str, created_at: str, turns: Iterable[Turn]
     told = [turn for turn in turns if turn.text.strip()]
     if not told:
         return Nothing(source)
-    title = " ".join(title.split()) or " ".join(told[0].text.split())[:80]
+    title = " ".join(title.split()) or told[0].text.strip().splitlines()[0][:80]
     sections = "\n".join(f"\n## {_heading(turn)}\n\n{turn.text.strip()}\n" for turn in told)
     return Item(
         source=source,
