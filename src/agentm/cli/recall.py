@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
-from agentm.cli.texts import one_line
+from agentm.cli.texts import one_line, stdin_text
 
 if TYPE_CHECKING:
     from agentm.recall.results import Recall
@@ -22,6 +22,10 @@ EXAMPLES = """\
   agentm recall 'loom prices' --category cases --since 2026-01-01 --limit 3
   agentm recall 'deploy' --budget 500 --explain
   git diff --stat | agentm recall - --json"""
+
+
+_PATIENCE = 1.0
+"""Seconds: who types a question can wait a moment for what was just written."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,7 +53,7 @@ def _number(text: str) -> int:
 def run(options: Namespace) -> int:
     query = " ".join(options.query)
     if query == "-":
-        query = sys.stdin.read()
+        query = stdin_text()
     memories = Memories(options)
     with memories.memory as memory:
         found = memory.recall(
@@ -64,6 +68,7 @@ def run(options: Namespace) -> int:
             until=options.until,
             recency=not options.plain,
             related=not options.plain,
+            patience=_PATIENCE,
         )
     if options.json:
         print_json(asdict(found))

@@ -83,10 +83,11 @@ def work_off(
 ) -> None:
     """Everything there is to do, by the one who writes to the index."""
     _tell(index)  # what a crash left
-    apply(index, dict.fromkeys(todo.taken(index.directory), ()), caught, deadline)
+    noted = {uri: work.get(uri, ()) for uri in todo.taken(index.directory)}
+    apply(index, noted, caught, deadline)
     if caught.complete:
         todo.done(index.directory)
-        apply(index, work, caught, deadline, progress)
+        apply(index, {uri: work[uri] for uri in work if uri not in noted}, caught, deadline, progress)
     if index.embedder is not None:
         from agentm.index.meaning import embed
 

@@ -1,0 +1,87 @@
+"""`agentm recall` and `agentm reindex`, as a person types them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.spec("IDX-04")
+
+
+@pytest.fixture
+def known(shell):
+    shell.done("remember", "Ada builds looms in Malmö.", "--to", "entities/ada", "--when", "2026-03-15", "--who", "Ada")
+    shell.done("remember", "Bea sells looms.", "--to", "cases/bea", "--tag", "trade")
+    return shell
+
+
+def test_what_is_known_is_printed_quoted_and_says_where_it_is_from(known):
+    out = known.done("recall", "who", "builds", "looms")
+    assert "entities/ada · version 1 · 2026-03-15 · Ada" in out
+    assert "\n> Ada builds looms in Malmö.\n" in out
+
+
+def test_json_has_everything(known):
+    found = known.json("recall", "looms", "--category", "cases")
+    assert [(entry["version"], entry["text"], entry["tags"]) for entry in found["entries"]] == [
+        (1, "Bea sells looms.\n", ["trade"])
+    ]
+    assert found["tokens"] <= found["budget"] == 2000
+    assert found["complete"]
+
+
+def test_a_question_can_come_from_stdin(known):
+    code, out, _ = known("recall", "-", stdin=b"who sells looms")
+    assert code == 0
+    assert "Bea" in out
+
+
+def test_the_reasons_can_be_asked_for(known):
+    code, _, err = known("recall", "looms", "--explain")
+    assert code == 0
+    assert all("/ada  " in line or "/bea  " in line for line in err.splitlines())
+    assert len(err.splitlines()) == 2
+
+
+def test_nothing_known_and_nothing_that_fits_are_said(known):
+    assert "nothing is known" in known("recall", "xylophone")[2]
+    code, out, err = known("recall", "looms", "--budget", "5")
+    assert (code, out) == (0, "")
+    assert "--budget" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "status"),
+    [
+        (["recall", ""], "invalid_query", 1),
+        (["recall", "looms", "--limit", "0"], "invalid_query", 1),
+        (["recall", "looms", "--since", "soon"], "invalid_query", 1),
+        (["recall", "looms", "--budget", "many"], "usage", 2),
+        (["recall"], "usage", 2),
+    ],
+)
+def test_nonsense_is_refused_in_one_sentence(known, args, code, status):
+    known.refused(*args, code=code, status=status)
+
+
+@pytest.mark.spec("IDX-05")
+def test_reindex_says_what_it_did_and_does_nothing_twice(known):
+    assert known.done("reindex") == "indexed 2 changed, 0 gone; 2 in all\n"
+    assert known.done("reindex") == "indexed 0 changed, 0 gone; 2 in all\n"
+    assert known.done("reindex", "--full") == "indexed 2 changed, 0 gone; 2 in all\n"
+    assert known.json("reindex")["index"]["sources"] == 2
+
+
+@pytest.mark.spec("IDX-01")
+def test_an_index_that_is_gone_or_cannot_be_kept_costs_no_answer(known, home):
+    index = f"{home}/.agentm/index"
+    assert "Ada" in known.done("recall", "looms")
+    shutil.rmtree(index)
+    with open(index, "w") as file:
+        file.write("in the way")
+    assert "Ada" in known.done("recall", "looms")
+    os.unlink(index)
+    assert "Ada" in known.done("recall", "looms")
+    assert os.path.isdir(index)
