@@ -12,9 +12,11 @@ from agentm import (
     InvalidNodeError,
     InvalidUriError,
     Memory,
+    MemoryBackend,
     NodeConflictError,
     NodeNotFoundError,
     Note,
+    SecretFoundError,
     StorageBackend,
 )
 from tests.index.conftest import STORES, opened, tmp_path as tmp_path
@@ -117,3 +119,46 @@ def test_the_status_says_whose_it_is(memory: Memory) -> None:
     memory.remember("Met Ada.", wait=True)
     status = memory.status()
     assert (status["account"], status["index"]["sources"], status["index"]["untold"]) == ("acme", 1, 0)
+
+
+def test_what_says_the_same_or_nearly_is_named_and_written_all_the_same(memory: Memory, store: StorageBackend) -> None:
+    if isinstance(store, MemoryBackend):
+        return  # its index lasts as long as one object, and is not looked at by those who only write
+    long = "Ada told us at the fair in Malmö that she builds looms with twenty-four shafts for weavers in the north."
+    first = memory.remember(long, slug="first", when="2026-01-01")
+    assert first.duplicates == ()
+    assert memory.remember(long.upper(), slug="again").duplicates == (first.uri,)
+    memory.catch_up()
+    longer = f"{long} {long.replace('Ada', 'Bea')} Nothing else was said that day by anybody we know of."
+    one = memory.remember(longer, slug="longer")
+    assert memory.remember(longer.replace("anybody", "anyone"), slug="nearly").duplicates == (one.uri,)
+    other = "The ferry from Malmö was late again, so we missed the train and slept in a hotel beside the old harbour."
+    assert memory.remember(other, slug="other").duplicates == ()
+    assert memory.remember("Ada builds looms.", slug="short").duplicates == ()
+    assert memory.remember("Ada builds boats.", slug="short-too").duplicates == ()
+    assert memory.remember(long, slug="first", duplicates=False).duplicates == ()
+    assert len(memory.list("events")) == 7
+
+
+def test_another_owners_words_are_no_duplicates(store: StorageBackend, tmp_path: Path) -> None:
+    with opened(store, tmp_path) as alice, opened(store, tmp_path, user="bob") as bob:
+        alice.remember("Ada builds looms in Malmö.", wait=True)
+        assert bob.remember("Ada builds looms in Malmö.").duplicates == ()
+
+
+def test_secrets_are_refused_taken_out_or_kept_as_one_says(memory: Memory) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    with pytest.raises(SecretFoundError):
+        memory.remember(f"The token is {secret}.")
+    with pytest.raises(SecretFoundError):
+        memory.remember_many([Note("Fine.", slug="fine"), Note(f"The token is {secret}.", slug="bad")])
+    assert memory.list("events") == []
+    receipt = memory.remember(f"The token is {secret}.", slug="token", secrets="redact")
+    assert receipt.redacted == ("GitHub token",)
+    assert secret not in memory.read("events/token").content
+    [many] = memory.remember_many([Note(f"It is {secret}.", slug="many")], secrets="redact")
+    assert many.redacted == ("GitHub token",)
+    memory.remember(f"The token is {secret}.", slug="token", secrets="allow")
+    assert secret in memory.read("events/token").content
+    with pytest.raises(InvalidNodeError):
+        memory.remember("Fine.", secrets="maybe")

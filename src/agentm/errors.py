@@ -30,6 +30,7 @@ AgentmError
 ├── NodeNotFoundError (LookupError)
 ├── NodeBrokenError (RuntimeError)              damage that needs a person
 ├── InvalidQueryError (ValueError)              a question that cannot be answered as it is
+├── SecretFoundError (ValueError)               what is to be remembered holds a secret
 ├── EmbedderError (RuntimeError)                an embedder that gives no vectors
 ├── ConfigError (ValueError)
 ├── ProjectFileError (ValueError)
@@ -235,6 +236,10 @@ class NodeHiddenError(NodeBrokenError, NodeNotFoundError):
 
 class InvalidQueryError(AgentmError, ValueError):
     code = "invalid_query"
+
+
+class SecretFoundError(AgentmError, ValueError):
+    code = "secret_found"
 
 
 class EmbedderError(AgentmError, RuntimeError):

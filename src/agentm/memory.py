@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
 from agentm.context.node import ContextNode, RelationEdge
+from agentm.context.secrets import ALLOW, REDACT, REFUSE, without_secrets
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_place, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from agentm.context.contextfs import ContextFS, Receipt
     from agentm.index.account import AccountIndex, Caught, Progress
+    from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
     from agentm.recall.results import Recall
     from agentm.seam import StorageBackend
@@ -65,6 +67,10 @@ class Memory:
         return self._opened.fs()
 
     @cached_property
+    def _duplicates(self) -> Duplicates:
+        return self._opened.duplicates()
+
+    @cached_property
     def _index(self) -> AccountIndex:
         """Opened when it is first needed: what only writes need not wait for it."""
         return self._opened.index()
@@ -102,6 +108,8 @@ class Memory:
         who: str | None = None,
         sources: Sequence[str] = (),
         if_version: int | None = None,
+        secrets: str = REFUSE,
+        duplicates: bool = True,
         wait: bool = False,
     ) -> Receipt:
         """Write something down.
@@ -109,8 +117,12 @@ class Memory:
         Without an address it becomes a new memory, named after what it says (or ``slug``); with one (``to``) it is
         written there, as a new version if something is there already. ``when`` and ``who`` say what it is about, and
         stand above the text. With ``wait`` it is indexed before this returns, else by the next recall.
+
+        What looks like a secret is refused, or with ``secrets="redact"`` taken out, or with ``"allow"`` kept. The
+        receipt names ``duplicates``: what says the same, or nearly; they are looked for unless that is False.
         """
         ctx = self._from(sources)
+        text, redacted = without_secrets(text, _policy(secrets))
         content = _headed(text, when, who)
         if to is not None:
             receipt = self._write_at(self.address(to), content, ctx, tuple(tags), if_version)
@@ -119,13 +131,23 @@ class Memory:
             receipt = self._write_at(uri, content, ctx, tuple(tags), if_version)
         else:
             receipt = self._write_new(content, text, category, ctx, tuple(tags), if_version)
+        if redacted or duplicates:
+            alike = self._duplicates.of(text, receipt.uri) if duplicates else ()
+            receipt = replace(receipt, redacted=redacted, duplicates=alike)
         if wait and receipt.indexed == "pending" and self._index.update([receipt.uri]):
             return replace(receipt, indexed="yes")
         return receipt
 
-    def remember_many(self, notes: Iterable[Note], *, progress: Progress | None = None) -> list[Receipt]:
-        """Write many things down, new ones, sharing the cost of making them durable; in the order given."""
-        given = list(notes)
+    def remember_many(
+        self, notes: Iterable[Note], *, secrets: str = REFUSE, progress: Progress | None = None
+    ) -> list[Receipt]:
+        """Write many things down, new ones, sharing the cost of making them durable; in the order given.
+
+        Secrets are treated as by `remember`; where they are refused, nothing is written. Duplicates are not looked for.
+        """
+        policy = _policy(secrets)
+        cleaned = [(note, *without_secrets(note.text, policy)) for note in notes]
+        given = [replace(note, text=text) for note, text, _ in cleaned]
         nodes = [(self._from(note.sources), self._node(note)) for note in given]
         receipts: list[Receipt] = []
         for start, end in _runs([ctx.sources for ctx, _ in nodes]):
@@ -134,7 +156,7 @@ class Memory:
             receipts += self.fs.write_nodes(batch, nodes[start][0], if_versions=expected)
             if progress is not None:
                 progress(end, len(given))
-        return receipts
+        return [replace(one, redacted=kinds) for one, (_, _, kinds) in zip(receipts, cleaned, strict=True)]
 
     def recall(self, query: str, *, budget: int | None = None, limit: int | None = None, **options: Any) -> Recall:
         """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
@@ -204,9 +226,10 @@ class Memory:
 
     def close(self) -> None:
         """Let go of the index; whatever is asked later opens it again."""
-        opened = self.__dict__.pop("_index", None)
-        if opened is not None:
-            opened.close()
+        for name in ("_index", "_duplicates"):
+            opened = self.__dict__.pop(name, None)
+            if opened is not None:
+                opened.close()
 
     def __enter__(self) -> Memory:
         return self
@@ -279,6 +302,12 @@ class Memory:
             uri = self.address(f"{category}/{slug if number == 1 else f'{slug}-{number}'}")
             if not self.fs.exists(uri, self.ctx) and not self.fs.history(uri, self.ctx):
                 yield uri
+
+
+def _policy(secrets: str) -> str:
+    if secrets not in (REFUSE, REDACT, ALLOW):
+        raise InvalidNodeError(f"secrets is {secrets!r}; it can be 'refuse', 'redact' or 'allow'.")
+    return secrets
 
 
 def _slug(text: str) -> str:

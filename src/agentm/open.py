@@ -19,6 +19,7 @@ from agentm.seam import StorageBackend, protocol_of
 if TYPE_CHECKING:
     from agentm.context.contextfs import ContextFS
     from agentm.index.account import AccountIndex
+    from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
 
 ACCOUNT = "local"
@@ -34,6 +35,7 @@ class Opened:
     backend: StorageBackend
     fs: Callable[[], ContextFS]
     index: Callable[[], AccountIndex]
+    duplicates: Callable[[], Duplicates]
 
 
 def open_store(
@@ -47,7 +49,18 @@ def open_store(
     """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it."""
     backend = _backend(store, install_prefix)
     directory = index_directory(backend, ctx.account_id, install_prefix, index_root)
-    return Opened(backend, partial(_fs, backend, directory), partial(_index, directory, backend, ctx, embedder))
+    return Opened(
+        backend,
+        fs=partial(_fs, backend, directory),
+        index=partial(_index, directory, backend, ctx, embedder),
+        duplicates=partial(_duplicates, directory, backend),
+    )
+
+
+def _duplicates(directory: str | None, backend: StorageBackend) -> Duplicates:
+    from agentm.index.duplicates import Duplicates
+
+    return Duplicates(directory, backend)
 
 
 def _fs(backend: StorageBackend, directory: str | None) -> ContextFS:

@@ -26,6 +26,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tag", action="append", default=[], metavar="T", help="a word to file it under; repeatable")
     parser.add_argument("--when", metavar="DATE", help="the moment it is about, as in 2026-03-15 (default: now)")
     parser.add_argument("--who", metavar="NAMES", help="whom it is about, or who said it")
+    parser.add_argument(
+        "--secrets",
+        choices=("refuse", "redact", "allow"),
+        default="refuse",
+        help="what to do with what looks like a key or a password (default: refuse)",
+    )
     add_if_version(parser)
     add_caller_arguments(parser, writes=True)
 
@@ -53,6 +59,7 @@ def run(options: Namespace) -> int:
         tags=options.tag,
         when=options.when,
         who=options.who,
+        secrets=options.secrets,
         if_version=0 if options.to is None and options.slug is None and category == "profile" else options.if_version,
     )
     return show_receipt(receipt, f"remembered {receipt.uri}", options)

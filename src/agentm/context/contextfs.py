@@ -43,6 +43,10 @@ class Receipt:
     version: int
     durable: bool = True
     indexed: str = "pending"
+    duplicates: tuple[str, ...] = ()
+    """Memories that say the same, or nearly; this one was written all the same."""
+    redacted: tuple[str, ...] = ()
+    """Kinds of secrets that were taken out of the text."""
 
 
 class ContextFS:

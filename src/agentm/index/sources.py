@@ -12,6 +12,7 @@ from agentm.context.markdown import read_note
 from agentm.context.node import ContextNode, RelationEdge
 from agentm.context.uri import SCHEME, parse_uri
 from agentm.index.passages import Passage, passages
+from agentm.index.prints import Print, print_of
 
 NODE, NOTE = "node", "note"
 _WHEN = ("date", "when", "created", "time")
@@ -43,6 +44,11 @@ class Source:
     passages: tuple[Passage, ...]
     edges: tuple[RelationEdge, ...] = ()
     hash: str = field(default="", compare=False)
+
+    @property
+    def print(self) -> Print:
+        """What tells that a text was written before."""
+        return print_of(" ".join(passage.text for passage in self.passages))
 
     @property
     def place(self) -> str:

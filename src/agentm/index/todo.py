@@ -42,6 +42,15 @@ def taken(directory: str) -> list[str]:
     return []
 
 
+def waiting(directory: str) -> list[str]:
+    """What was noted and is not indexed yet."""
+    found: list[str] = []
+    for name in (_WORK, NAME):
+        with suppress(OSError), open(os.path.join(directory, name), encoding="utf-8") as file:
+            found += file.read().split("\n")[:-1]
+    return list(dict.fromkeys(found))
+
+
 def done(directory: str) -> None:
     """What was taken is indexed."""
     with suppress(OSError):

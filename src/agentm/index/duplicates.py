@@ -1,0 +1,63 @@
+"""Whether something like a text was remembered before: in the index, or a moment ago and not indexed yet."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+
+from agentm.context.front_matter import front_matter
+from agentm.context.node import CONTENT
+from agentm.context.reader import read_text
+from agentm.context.uri import parse_uri
+from agentm.errors import AgentmError
+from agentm.index import todo
+from agentm.index.catalogue import NAME, Catalogue
+from agentm.index.prints import Print, print_of
+from agentm.seam import StorageBackend
+
+_MOST_WAITING = 50
+"""Of what is not indexed yet, how many are looked at: the last ones."""
+
+
+class Duplicates:
+    """Looks without opening the full-text index: a write must not wait for that."""
+
+    def __init__(self, directory: str | None, backend: StorageBackend) -> None:
+        self._directory = directory
+        self._backend = backend
+        self._catalogue: Catalogue | None = None
+
+    def of(self, text: str, uri: str) -> tuple[str, ...]:
+        """The memories of the same owner that say what this text says, or nearly; not the one at ``uri`` itself."""
+        if self._directory is None:
+            return ()
+        made, space = print_of(text), parse_uri(uri).owner_space
+        found: list[str] = []
+        with suppress(sqlite3.Error, OSError):  # a hint is not worth an error
+            found += self._waiting(self._directory, made, space)
+            found += self._indexed(self._directory).alike(made, space)
+        return tuple(one for one in dict.fromkeys(found) if one != uri)
+
+    def _indexed(self, directory: str) -> Catalogue:
+        if self._catalogue is None or not self._catalogue.is_at(directory):
+            if not os.path.exists(os.path.join(directory, NAME)):
+                raise FileNotFoundError(directory)
+            self._catalogue = Catalogue(directory)
+        return self._catalogue
+
+    def _waiting(self, directory: str, made: Print, space: str) -> Iterator[str]:
+        for uri in todo.waiting(directory)[-_MOST_WAITING:]:
+            with suppress(AgentmError, OSError):
+                address = parse_uri(uri)
+                if address.owner_space == space:
+                    content = read_text(self._backend, address.locator.child(CONTENT)) or ""
+                    there = print_of(front_matter(content)[1])
+                    if there.exact == made.exact or made.is_near(there.near):
+                        yield uri
+
+    def close(self) -> None:
+        if self._catalogue is not None:
+            self._catalogue.close()
+            self._catalogue = None
