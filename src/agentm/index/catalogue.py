@@ -37,10 +37,10 @@ CREATE INDEX of_source ON records (uri);
 CREATE TABLE gone (uri TEXT PRIMARY KEY);
 CREATE TABLE edges (source TEXT, target TEXT, type TEXT, weight REAL, PRIMARY KEY (source, target, type));
 CREATE INDEX to_target ON edges (target);
-CREATE TABLE prints (uri TEXT PRIMARY KEY, exact TEXT, near TEXT);
+CREATE TABLE prints (uri TEXT PRIMARY KEY, exact TEXT, near BLOB);
 CREATE INDEX by_exact ON prints (exact);
-CREATE TABLE print_parts (part INTEGER, uri TEXT, PRIMARY KEY (part, uri)) WITHOUT ROWID;
-CREATE INDEX parts_of ON print_parts (uri);
+CREATE TABLE print_groups (number INTEGER, uri TEXT, PRIMARY KEY (number, uri)) WITHOUT ROWID;
+CREATE INDEX groups_of ON print_groups (uri);
 CREATE TABLE embedded (embedder TEXT, record INTEGER, PRIMARY KEY (embedder, record)) WITHOUT ROWID;
 CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
@@ -226,19 +226,20 @@ class Catalogue:
 
     def _put_print(self, source: Source) -> None:
         made = source.print
-        self._db.execute("INSERT INTO prints VALUES (?, ?, ?)", (source.uri, made.exact, f"{made.near:016x}"))
-        self._db.executemany("INSERT INTO print_parts VALUES (?, ?)", ((part, source.uri) for part in made.parts))
+        self._db.execute("INSERT INTO prints VALUES (?, ?, ?)", (source.uri, made.exact, made.near))
+        self._db.executemany("INSERT INTO print_groups VALUES (?, ?)", ((one, source.uri) for one in made.groups))
 
     def alike(self, made: Print, space: str) -> list[str]:
         """The sources of a space that say the same, and then those that nearly do."""
-        marks = ",".join("?" * len(made.parts))
+        groups = made.groups
+        marks = ",".join("?" * len(groups))
         sql = (
             "SELECT prints.uri, exact, near FROM prints JOIN sources ON sources.uri = prints.uri WHERE space = ? "
-            f"AND (exact = ? OR prints.uri IN (SELECT uri FROM print_parts WHERE part IN ({marks})))"
+            f"AND (exact = ? OR prints.uri IN (SELECT uri FROM print_groups WHERE number IN ({marks})))"
         )
-        rows = list(self._db.execute(sql, (space, made.exact, *made.parts)))
+        rows = list(self._db.execute(sql, (space, made.exact, *groups)))
         same = sorted(uri for uri, exact, _ in rows if exact == made.exact)
-        near = sorted(uri for uri, exact, near in rows if exact != made.exact and made.is_near(int(near, 16)))
+        near = sorted(uri for uri, exact, near in rows if exact != made.exact and made.is_near(near))
         return same + near
 
     def forget(self, uri: str) -> None:
@@ -254,7 +255,7 @@ class Catalogue:
         self._db.execute("DELETE FROM records WHERE uri = ?", (uri,))
         self._db.execute("DELETE FROM edges WHERE source = ?", (uri,))
         self._db.execute("DELETE FROM prints WHERE uri = ?", (uri,))
-        self._db.execute("DELETE FROM print_parts WHERE uri = ?", (uri,))
+        self._db.execute("DELETE FROM print_groups WHERE uri = ?", (uri,))
 
     def _mark_around(self, uri: str) -> None:
         """The neighbours of a source are found through its words, so they change with it."""

@@ -28,6 +28,8 @@ class Duplicates:
         self._directory = directory
         self._backend = backend
         self._catalogue: Catalogue | None = None
+        self._known: dict[str, Print] = {}
+        """Of what is not indexed yet, as far as it was looked at."""
 
     def of(self, text: str, uri: str) -> tuple[str, ...]:
         """The memories of the same owner that say what this text says, or nearly; not the one at ``uri`` itself."""
@@ -38,6 +40,7 @@ class Duplicates:
         with suppress(sqlite3.Error, OSError):  # a hint is not worth an error
             found += self._waiting(self._directory, made, space)
             found += self._indexed(self._directory).alike(made, space)
+        self._known[uri] = made
         return tuple(one for one in dict.fromkeys(found) if one != uri)
 
     def _indexed(self, directory: str) -> Catalogue:
@@ -48,14 +51,18 @@ class Duplicates:
         return self._catalogue
 
     def _waiting(self, directory: str, made: Print, space: str) -> Iterator[str]:
-        for uri in todo.waiting(directory)[-_MOST_WAITING:]:
+        waiting = todo.waiting(directory)[-_MOST_WAITING:]
+        self._known = {uri: self._known[uri] for uri in waiting if uri in self._known}
+        for uri in waiting:
             with suppress(AgentmError, OSError):
-                address = parse_uri(uri)
-                if address.owner_space == space:
-                    content = read_text(self._backend, address.locator.child(CONTENT)) or ""
-                    there = print_of(front_matter(content)[1])
-                    if there.exact == made.exact or made.is_near(there.near):
-                        yield uri
+                if parse_uri(uri).owner_space == space and self._print_at(uri).is_like(made):
+                    yield uri
+
+    def _print_at(self, uri: str) -> Print:
+        if uri not in self._known:
+            content = read_text(self._backend, parse_uri(uri).locator.child(CONTENT)) or ""
+            self._known[uri] = print_of(front_matter(content)[1])
+        return self._known[uri]
 
     def close(self) -> None:
         if self._catalogue is not None:
