@@ -131,7 +131,14 @@ def test_a_change_keeps_relations_and_tags(shell):
 
 
 def test_json_of_each(shell):
-    receipt = {"uri": f"{MINE}/events/likes-tea", "version": 1, "durable": True, "indexed": "pending"}
+    receipt = {
+        "uri": f"{MINE}/events/likes-tea",
+        "version": 1,
+        "durable": True,
+        "indexed": "pending",
+        "duplicates": [],
+        "redacted": [],
+    }
     assert shell.json("remember", "Likes tea.", "--tag", "drinks", "--source", "chat", "--as", "model/1.0") == receipt
     node = shell.json("read", "events/likes-tea")
     assert set(node) == {

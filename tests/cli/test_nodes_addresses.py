@@ -132,7 +132,7 @@ def test_a_name_that_is_nearly_right_is_suggested(shell):
         assert said.endswith("events/frist-visit; did you mean events/first-visit?\n")
     assert "did you mean events/first-visit?" in shell.refused("read", "events/first", code="node_not_found")
     assert "did you mean" not in shell.refused("read", "events/zzz", code="node_not_found")
-    shell.done("remember", "Hello.", "--to", "profile")
+    shell.done("remember", "Hello again.", "--to", "profile")
     said = shell.refused("relate", "profile", "events/frist-visit", code="node_not_found")
     assert said.endswith("events/frist-visit to relate to; did you mean events/first-visit?\n")
 

@@ -85,3 +85,15 @@ def test_an_index_that_is_gone_or_cannot_be_kept_costs_no_answer(known, home):
     os.unlink(index)
     assert "Ada" in known.done("recall", "looms")
     assert os.path.isdir(index)
+
+
+def test_a_secret_and_a_duplicate_are_said(shell):
+    secret = "ghp_" + "a1B2" * 9
+    said = shell.refused("remember", f"The token is {secret}.", code="secret_found")
+    assert secret not in said
+    assert "--secrets" in said
+    code, _, err = shell("remember", f"The token is {secret}.", "--secrets", "redact")
+    assert (code, "GitHub token" in err) == (0, True)
+    shell.done("remember", "Likes tea.")
+    code, out, err = shell("remember", "Likes tea.")
+    assert (code, "likes-tea-2" in out, "events/likes-tea says the same" in err) == (0, True, True)

@@ -135,10 +135,10 @@ def show_receipt(receipt: Receipt, done: str, options: Namespace, **more: object
         print_json({**asdict(receipt), **more})
     else:
         say(f"{done} (version {receipt.version})")
-    if receipt.redacted:
-        say(f"agentm: hint: taken out of the text: {', '.join(receipt.redacted)}.", sys.stderr)
-    if receipt.duplicates:
-        say(f"agentm: hint: {receipt.duplicates[0]} says the same, or nearly.", sys.stderr)
+        if receipt.redacted:
+            say(f"agentm: hint: taken out of the text: {', '.join(receipt.redacted)}.", sys.stderr)
+        if receipt.duplicates:
+            say(f"agentm: hint: {receipt.duplicates[0]} says the same, or nearly.", sys.stderr)
     if receipt.indexed == "failed":
         say("agentm: hint: the index could not be told; agentm repair makes up for it.", sys.stderr)
     return 0
