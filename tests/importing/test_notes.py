@@ -209,3 +209,13 @@ def test_a_relation_that_somebody_added_survives_a_changed_source(into):
     into.fs.relate(RelationEdge(f"{MINE}/entities/a", f"{MINE}/entities/c", "mine"), into.ctx)
     assert counts(into.notes({"a.md": "now [[c]]"})) == {"changed": 1, "same": 2}
     assert into.edges("entities/a") == [("mine", "entities/c"), ("links_to", "entities/c")]
+
+
+def test_a_note_with_a_secret_is_left_out_or_comes_without_it(into):
+    secret = "ghp_" + "a1B2" * 9
+    report = into.notes({"a.md": f"The token is {secret}.", "b.md": "B."})
+    assert left_out(report) == {"a.md": "secret_found"}
+    assert into.names() == ["entities/b"]
+    assert counts(into.notes({}, secrets="redact")) == {"new": 1, "same": 1}
+    assert secret not in into.fs.read_node(f"{MINE}/entities/a", into.ctx).content
+    assert counts(into.notes({}, secrets="redact")) == {"same": 2}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from agentm.cli.dispatch import UsageError, nearest
-from agentm.cli.memories import Memories, add_caller_arguments
+from agentm.cli.memories import Memories, add_caller_arguments, add_secrets_argument
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import one_line
 from agentm.importing.items import Kind
@@ -42,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--from", dest="kind", metavar="KIND", help="what kind of source it is (default: found out)")
     parser.add_argument("--to", metavar="PLACE", help="the folder to put it into, as in entities (default: by kind)")
     parser.add_argument("--force", action="store_true", help="take what the source says, over your own edits too")
+    add_secrets_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     add_caller_arguments(parser)
 
@@ -71,7 +72,8 @@ def _import(memories: Memories, kind: Kind, options: Namespace, progress: Progre
         return restore(memories.fs, memories.ctx, options.path, **chosen)
     from agentm.importing.run import import_from
 
-    return import_from(memories.fs, memories.ctx, kind, options.path, memories.place(options.to), **chosen)
+    place = memories.place(options.to)
+    return import_from(memories.fs, memories.ctx, kind, options.path, place, secrets=options.secrets, **chosen)
 
 
 def _named(name: str) -> Kind:

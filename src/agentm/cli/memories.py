@@ -51,6 +51,15 @@ def add_if_version(parser: ArgumentParser) -> None:
     )
 
 
+def add_secrets_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--secrets",
+        choices=("refuse", "redact", "allow"),
+        default="refuse",
+        help="what to do with what looks like a key or a password (default: refuse)",
+    )
+
+
 class Memories:
     """A caller, the memory on the configured store, and addresses as the caller writes them."""
 

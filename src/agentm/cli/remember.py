@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from agentm.cli.dispatch import UsageError
-from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, show_receipt
+from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, add_secrets_argument, show_receipt
 from agentm.cli.texts import add_text_arguments, given_text
 
 DESCRIPTION = """\
@@ -26,12 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tag", action="append", default=[], metavar="T", help="a word to file it under; repeatable")
     parser.add_argument("--when", metavar="DATE", help="the moment it is about, as in 2026-03-15 (default: now)")
     parser.add_argument("--who", metavar="NAMES", help="whom it is about, or who said it")
-    parser.add_argument(
-        "--secrets",
-        choices=("refuse", "redact", "allow"),
-        default="refuse",
-        help="what to do with what looks like a key or a password (default: refuse)",
-    )
+    add_secrets_argument(parser)
     add_if_version(parser)
     add_caller_arguments(parser, writes=True)
 

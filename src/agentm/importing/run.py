@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agentm.context.contextfs import ContextFS
+from agentm.context.secrets import REFUSE, without_secrets
 from agentm.context.tenancy import RequestContext, check
 from agentm.context.uri import Folder, parse_place
 from agentm.errors import (
@@ -16,6 +17,7 @@ from agentm.errors import (
     NodeBusyError,
     NodeConflictError,
     NodeNotFoundError,
+    SecretFoundError,
     store_error,
 )
 from agentm.exporting import LeftOut
@@ -41,17 +43,30 @@ def import_from(
     to: str,
     *,
     force: bool = False,
+    secrets: str = REFUSE,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Bring in everything at a path, into the folder ``to``; with ``dry_run`` only say what would be done."""
+    """Bring in everything at a path, into the folder ``to``; with ``dry_run`` only say what would be done.
+
+    What holds a secret is left out, or comes without it (``secrets="redact"``), or as it is (``"allow"``).
+    """
     target = _target(to)
     check(ctx, target, write=True)
     _refuse_absent(path)
     run = _Run(fs, replace(ctx, actor=ACTOR, sources=()), target, force, dry_run, progress)
-    for group in _groups(kind.read(path), kind.linked):
+    for group in _groups((_without_secrets(one, secrets) for one in kind.read(path)), kind.linked):
         run.take(group)
     return run.report
+
+
+def _without_secrets(one: Read, policy: str) -> Read:
+    if not isinstance(one, Item):
+        return one
+    try:
+        return replace(one, content=without_secrets(one.content, policy)[0])
+    except SecretFoundError as error:
+        return LeftOut(one.source, error.code, error.message)
 
 
 def _refuse_absent(path: str) -> None:
