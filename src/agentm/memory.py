@@ -87,13 +87,17 @@ class Memory:
         install_prefix: str | os.PathLike[str] | None = None,
         index_root: str | os.PathLike[str] | None = None,
         embedder: Embedder | None = None,
+        notes: bool | None = None,
     ) -> Memory:
         """The memory on a store: a backend, a folder, or (for none) the one that is configured.
 
-        An ``embedder`` adds what only a model knows to what the words say; none is needed.
+        An ``embedder`` adds what only a model knows to what the words say; none is needed. Plain ``notes`` of the store
+        belong to no account: they are recalled in the one that is configured for this machine, unless this says else.
         """
         ctx = caller(account, user, agent, actor=actor, install_prefix=install_prefix)
-        opened = open_store(store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder)
+        opened = open_store(
+            store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder, notes=notes
+        )
         return cls(opened, ctx)
 
     def remember(
@@ -158,26 +162,41 @@ class Memory:
                 progress(end, len(given))
         return [replace(one, redacted=kinds) for one, (_, _, kinds) in zip(receipts, cleaned, strict=True)]
 
-    def recall(self, query: str, *, budget: int | None = None, limit: int | None = None, **options: Any) -> Recall:
+    def recall(
+        self,
+        query: str,
+        *,
+        budget: int = 2_000,
+        limit: int = 10,
+        category: str | None = None,
+        tag: str | None = None,
+        project: str | None = None,
+        owner: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        recency: bool = True,
+        related: bool = True,
+        patience: float = 0.25,
+    ) -> Recall:
         """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
 
-        Filters: ``category``, ``tag``, ``project``, ``owner`` (a space such as ``user:alice``), ``since`` and
-        ``until`` (ISO dates). ``recency=False`` and ``related=False`` turn the gentle signals off. ``patience`` is how
-        many seconds it may spend on indexing what is new before it answers.
+        Only of a ``category``, with a ``tag``, of a ``project``, of an ``owner`` (a space such as ``user:alice``), from
+        ``since`` up to ``until`` (ISO dates). ``recency=False`` and ``related=False`` turn the gentle signals off.
+        ``patience`` is how many seconds it may spend on indexing what is new before it answers.
         """
-        from agentm.recall.recall import BUDGET, LIMIT, Filters, recall
+        from agentm.recall.recall import Filters, recall
 
-        names = Filters.__slots__
-        filters = Filters(**{name: options.pop(name) for name in names if name in options})
         self._index.refresh()
         return recall(
             self._index,
             self.ctx,
             query,
-            budget=BUDGET if budget is None else budget,
-            limit=LIMIT if limit is None else limit,
-            filters=filters,
-            **options,
+            budget=budget,
+            limit=limit,
+            filters=Filters(category, tag, project, owner, since, until),
+            recency=recency,
+            related=related,
+            patience=patience,
         )
 
     def read(self, address: str, *, version: int | None = None) -> ContextNode:

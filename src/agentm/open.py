@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentm import config as settings
 from agentm.context.names import checked_name
@@ -45,6 +45,7 @@ def open_store(
     install_prefix: StrPath | None = None,
     index_root: StrPath | None = None,
     embedder: Embedder | None = None,
+    notes: bool | None = None,
 ) -> Opened:
     """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it."""
     backend = _backend(store, install_prefix)
@@ -52,7 +53,14 @@ def open_store(
     return Opened(
         backend,
         fs=partial(_fs, backend, directory),
-        index=partial(_index, directory, backend, ctx, embedder),
+        index=partial(
+            _index,
+            directory,
+            backend=backend,
+            account=ctx.account_id,
+            notes=ctx.account_id == caller(install_prefix=install_prefix).account_id if notes is None else notes,
+            embedder=embedder,
+        ),
         duplicates=partial(_duplicates, directory, backend),
     )
 
@@ -70,23 +78,18 @@ def _fs(backend: StorageBackend, directory: str | None) -> ContextFS:
     return ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
 
 
-def _index(
-    directory: str | None, backend: StorageBackend, ctx: RequestContext, embedder: Embedder | None
-) -> AccountIndex:
+def _index(directory: str | None, **parts: Any) -> AccountIndex:
     """An index that cannot be kept where it should be lasts as long as the process: a rebuild, but an answer."""
     import sqlite3
 
     from agentm.index.account import AccountIndex
 
-    opened = partial(
-        AccountIndex, backend=backend, account=ctx.account_id, notes=f"user:{ctx.user_id}", embedder=embedder
-    )
     if directory is not None:
         try:
-            return opened(directory)
+            return AccountIndex(directory, **parts)
         except (OSError, sqlite3.OperationalError):
             pass
-    return opened(_temporary())
+    return AccountIndex(_temporary(), **parts)
 
 
 def _temporary() -> str:

@@ -37,4 +37,11 @@ def memory(store: StorageBackend, tmp_path: Path) -> Iterator[Memory]:
 
 
 def opened(store: StorageBackend, path: Path, user: str = "alice", account: str = "acme") -> Memory:
-    return Memory.open(store, account=account, user=user, index_root=path / "index", install_prefix=path / "home")
+    return Memory.open(
+        store,
+        account=account,
+        user=user,
+        index_root=path / "index",
+        install_prefix=path / "home",
+        notes=account == "acme",
+    )

@@ -82,6 +82,22 @@ def test_plain_notes_are_found_beside_memories_and_hidden_ones_are_not(tmp_path:
 
 
 @pytest.mark.spec("IDX-02")
+def test_notes_belong_to_the_account_of_the_machine_and_to_every_user_of_it(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    store.write(Locator("looms.md"), "All about looms.")
+    with (
+        opened(store, tmp_path) as alice,
+        opened(store, tmp_path, user="bob") as bob,
+        opened(store, tmp_path, account="other") as stranger,
+    ):
+        for _ in range(2):
+            assert uris(alice, "looms") == uris(bob, "looms") == ["looms.md"]
+            assert uris(stranger, "looms") == []
+    with Memory.open(store, user="carol", index_root=tmp_path / "index", install_prefix=tmp_path / "home") as local:
+        assert uris(local, "looms") == ["looms.md"]
+
+
+@pytest.mark.spec("IDX-02")
 def test_one_account_and_one_space_never_see_another(store: StorageBackend, tmp_path: Path) -> None:
     with (
         opened(store, tmp_path) as alice,

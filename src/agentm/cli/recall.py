@@ -30,8 +30,10 @@ _PATIENCE = 1.0
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is about, in any words (-: stdin)")
-    parser.add_argument("--budget", type=_number, metavar="TOKENS", help="how much to print at most (default: 2000)")
-    parser.add_argument("--limit", type=_number, metavar="N", help="how many at most (default: 10)")
+    parser.add_argument(
+        "--budget", type=_number, metavar="TOKENS", default=2_000, help="how much to print at most (default: 2000)"
+    )
+    parser.add_argument("--limit", type=_number, metavar="N", default=10, help="how many at most (default: 10)")
     what = parser.add_argument_group("only those")
     what.add_argument("--category", metavar="NAME", help="of this category")
     what.add_argument("--tag", metavar="T", help="with this tag")

@@ -31,6 +31,9 @@ _CHEAP_SCAN = 0.1
 _STALE = 600.0
 """Seconds."""
 
+NOTES = "notes"
+"""The space of plain notes: they have no owner but the store's."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +48,7 @@ class Caught:
 
 
 class AccountIndex:
-    """One account's index in a directory of its own. ``notes`` is the space that plain notes of the store belong to."""
+    """One account's index in a directory of its own, with ``notes`` of the plain notes of the store too."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class AccountIndex:
         backend: StorageBackend,
         account: str,
         *,
-        notes: str | None = None,
+        notes: bool = False,
         embedder: Embedder | None = None,
     ) -> None:
         self.directory = directory

@@ -47,7 +47,7 @@ def changed_sources(index: AccountIndex) -> Work:
 
         there = (str(uri) for uri in nodes(index.backend, index.account))
         return dict.fromkeys((*there, *index.catalogue.uris()), ())
-    below = Locator("") if index.notes is not None else Locator(f"{ACCOUNTS}/{index.account}")
+    below = Locator("") if index.notes else Locator(f"{ACCOUNTS}/{index.account}")
     work: dict[str, list[Stamp]] = {}
     for change in require(index.backend, ChangeFeed).changes(index.catalogue.stamps(), below, skip=_NOT_TELLING):
         uri = _source_at(index, change.locator)
@@ -59,7 +59,7 @@ def changed_sources(index: AccountIndex) -> Work:
 def _source_at(index: AccountIndex, place: Locator) -> str | None:
     """The source that a file belongs to."""
     if not place.key.startswith(f"{ACCOUNTS}/"):
-        return place.key if index.notes is not None and is_note(place.key) else None
+        return place.key if index.notes and is_note(place.key) else None
     parts = place.parts
     if parts[1] != index.account or parts[-1] not in _TELLING:
         return None
@@ -186,16 +186,17 @@ def _read(index: AccountIndex, uri: str) -> Source | None:
 
 def _read_note(index: AccountIndex, place: Locator) -> Source | None:
     from agentm.context.summarise import abstract_of
+    from agentm.index.account import NOTES
     from agentm.index.sources import of_note
 
-    if index.notes is None or not is_note(place.key):
+    if not index.notes or not is_note(place.key):
         return None
     try:
         text = index.backend.read(place)
         modified = index.backend.info(place).mtime
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, NotTextError):
         return None
-    return of_note(place.key, text, space=index.notes, modified=modified, abstract=abstract_of(text))
+    return of_note(place.key, text, space=NOTES, modified=modified, abstract=abstract_of(text))
 
 
 # For the full-text index.

@@ -19,6 +19,7 @@ from agentm.config import StrPath
 from agentm.context.reader import read_version
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError
+from agentm.index.account import NOTES as NOTES_SPACE
 from agentm.index.catalogue import LAYOUT, NAME
 from agentm.index.sources import is_node
 from agentm.open import caller, index_directory
@@ -60,8 +61,8 @@ def _read(directory: str, project: str, space: str) -> list[_Record]:
         return list(
             catalogue.execute(
                 "SELECT sources.uri, moment, who, text FROM sources JOIN records ON records.uri = sources.uri "
-                "WHERE project = ? AND space = ? AND level = 2 ORDER BY moment DESC, sources.uri, number LIMIT ?",
-                (project, space, _MOST_RECORDS),
+                "WHERE project = ? AND space IN (?, ?) AND level = 2 ORDER BY moment DESC, sources.uri, number LIMIT ?",
+                (project, space, NOTES_SPACE, _MOST_RECORDS),
             )
         )
 

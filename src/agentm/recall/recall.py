@@ -18,9 +18,9 @@ from agentm.context.front_matter import front_matter
 from agentm.context.node import CONTENT, ContextNode, NodeStatus, digest
 from agentm.context.reader import read_meta, read_text, read_version
 from agentm.context.tenancy import RequestContext, check
-from agentm.context.uri import parse_uri
+from agentm.context.uri import SCHEME, parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
-from agentm.index.account import AccountIndex
+from agentm.index.account import NOTES, AccountIndex
 from agentm.index.catalogue import Held, Row
 from agentm.recall.budget import fit, tokens
 from agentm.recall.results import HEADER, Found, Recall, written
@@ -29,13 +29,8 @@ from agentm.seam import Locator, StorageBackend
 if TYPE_CHECKING:
     import tantivy
 
-NODE = "node"
-BUDGET = 2_000
-LIMIT = 10
 LONGEST_QUERY = 4_000
 """Characters that are looked at: more says nothing more about what is wanted."""
-_PATIENCE = 0.25
-"""Seconds that a recall spends on catching up before it answers from what is there."""
 _BRIEF = 30
 """Tokens of what has no abstract."""
 _MEANING = 0.4
@@ -63,17 +58,17 @@ def recall(
     ctx: RequestContext,
     query: str,
     *,
-    budget: int = BUDGET,
-    limit: int = LIMIT,
-    filters: Filters | None = None,
-    recency: bool = True,
-    related: bool = True,
-    patience: float = _PATIENCE,
+    budget: int,
+    limit: int,
+    filters: Filters,
+    recency: bool,
+    related: bool,
+    patience: float,
 ) -> Recall:
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
     asked = _checked(query, budget, limit)
     complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
-    candidates = _ranked(index, ctx, asked, limit, _check_days(filters or Filters()))
+    candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
     if recency:
         candidates = [_with_recency(one) for one in candidates]
     if related:
@@ -119,7 +114,8 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
     from agentm.index.ranking import search
 
     searcher = index.fulltext.searcher()
-    restrict = _restriction(index.fulltext.schema, ctx, filters)
+    readable = _readable(index, ctx)
+    restrict = _restriction(index.fulltext.schema, readable, filters)
     hits = search(searcher, index.fulltext.schema, query, limit=limit * 2 + 5, restrict=restrict)
     top = max((hit.score for hit in hits), default=0.0) or 1.0
     scores = {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
@@ -131,9 +127,14 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
         row = rows.get(record)
         if row is None or row.uri not in sources or row.uri in best:
             continue  # replaced since the index was searched; or found better already
-        if _admits(sources[row.uri], ctx, filters):
+        if _admits(sources[row.uri], readable, filters):
             best[row.uri] = _Candidate(row, sources[row.uri], score, why)
     return list(best.values())
+
+
+def _readable(index: AccountIndex, ctx: RequestContext) -> frozenset[str]:
+    """The spaces that a caller may read."""
+    return frozenset({*ctx.spaces, *ctx.visible, *([NOTES] if index.notes else [])})
 
 
 def _add_meaning(scores: dict[int, tuple[float, dict[str, float]]], near: Mapping[int, float]) -> None:
@@ -145,11 +146,11 @@ def _add_meaning(scores: dict[int, tuple[float, dict[str, float]]], near: Mappin
         scores[record] = (score + more, {**why, "meaning": more})
 
 
-def _admits(source: Held, ctx: RequestContext, filters: Filters) -> bool:
+def _admits(source: Held, readable: frozenset[str], filters: Filters) -> bool:
     """Whether a source may be shown and was asked for: what the full-text index is restricted to, vectors are not."""
     moment = source.moment
     return (
-        source.space in {*ctx.spaces, *ctx.visible}
+        source.space in readable
         and filters.owner in (None, source.space)
         and filters.category in (None, source.category)
         and filters.project in (None, source.project)
@@ -159,11 +160,11 @@ def _admits(source: Held, ctx: RequestContext, filters: Filters) -> bool:
     )
 
 
-def _restriction(schema: tantivy.Schema, ctx: RequestContext, filters: Filters) -> tantivy.Query:
+def _restriction(schema: tantivy.Schema, readable: frozenset[str], filters: Filters) -> tantivy.Query:
     """What every hit must match: a space that the caller may read, always, and what was asked for."""
     import tantivy
 
-    spaces = sorted({*ctx.spaces, *ctx.visible})
+    spaces = sorted(readable)
     if filters.owner is not None:
         spaces = [space for space in spaces if space == filters.owner]
     must = [tantivy.Query.term_set_query(schema, "space", spaces)]
@@ -218,7 +219,7 @@ class _Shown:
 def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> _Shown | None:
     """None if it is gone, another's, or damaged by now."""
     try:
-        node = _node(backend, ctx, one) if one.source.kind == NODE else _note(backend, one)
+        node = _node(backend, ctx, one) if one.row.uri.startswith(SCHEME) else _note(backend, one)
     except (AgentmError, OSError):
         return None
     if node is None:
