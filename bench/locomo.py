@@ -346,6 +346,8 @@ def results(conversations: Sequence[Conversation]) -> Iterator[Result | str]:
         yield f"vectors alone, rank fusion: missing ({error.name}; pip install wordllama)"
     yield measure("agentm, nothing learned", unranked, conversations)
     yield measure("agentm", agentm, conversations)
+    if len(conversations) < 2:
+        return
     try:
         tables = tables_without_each(conversations)
         yield measure("agentm, each conversation left out", left_out(tables), conversations)

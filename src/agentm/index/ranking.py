@@ -100,6 +100,8 @@ def ask(searcher: tantivy.Searcher, query: str, today: date | None = None) -> Qu
     entries = searcher.num_docs
     people, words, dates = set[str](), dict[str, float](), dict[str, float]()
     asked = list(dict.fromkeys(terms(query)))
+    if len(asked) > LONGEST:
+        asked = sorted(asked, key=lambda term: searcher.doc_freq("body", term) or entries)[:LONGEST]
     for term in asked:
         words[term] = _idf(searcher.doc_freq("body", term), entries)
         if searcher.doc_freq("who", term):
@@ -108,9 +110,8 @@ def ask(searcher: tantivy.Searcher, query: str, today: date | None = None) -> Qu
     for term in (*asked, *asked_dates(query, today or date.today())):
         if dated := searcher.doc_freq("date", term):
             dates[term] = _idf(dated, entries)
-    words = dict(sorted(words.items(), key=lambda item: -item[1])[:LONGEST])
     near = _near([word for word in words if word not in people])
-    near |= {person: [(person, 1.0)] for person in people if person in words}
+    near |= {person: [(person, 1.0)] for person in people}
     return Question(words, frozenset(people), dates, near, bool(_WHEN.search(query)), sum(words.values()) or 1.0)
 
 
