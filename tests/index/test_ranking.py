@@ -60,6 +60,21 @@ def test_the_word_itself_comes_before_one_near_to_it() -> None:
     assert best(told("Ann has a puppy.", *FILLER, "Ann has a dog."), "dog")[:2] == [len(FILLER) + 1, 0]
 
 
+def test_a_word_near_in_meaning_decides_between_like_entries() -> None:
+    assert best(told("A lorry in the park.", "A puppy in the park.", "A parcel in the park."), "dog, park")[0] == 1
+
+
+def test_an_answer_comes_before_a_remark() -> None:
+    befores = ("I saw the colours of the lantern.", "What were the colours of the lantern?")
+    entries = [replace(BLANK, body="Red and gold.", before=before) for before in befores]
+    assert best([*entries, *told(*FILLER)], "the colours of the lantern")[:2] == [1, 0]
+
+
+def test_who_asks_when_gets_what_tells_it() -> None:
+    entries = told("Ann moved to the coast with joy.", "Ann moved to the coast last week.", *FILLER)
+    assert best(entries, "When did Ann move to the coast?")[0] == 1
+
+
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
     entries = told(*(f"The meeting of week {number} took an hour." for number in range(20)), "Zirconium!")
     assert best(entries, "the zirconium meeting hour")[0] == 20
