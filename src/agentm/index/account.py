@@ -144,6 +144,7 @@ class AccountIndex:
 
         started = time.monotonic()
         work = changed_sources(self) if scan else {}
+        took = time.monotonic() - started
         if work or self._is_behind():
             try:
                 with self._writing():
@@ -151,7 +152,7 @@ class AccountIndex:
             except WriterBusyError:
                 caught.complete = False  # whoever it is works it off for all
         if scan and caught.complete:
-            self._remember_scan(time.monotonic() - started)
+            self._remember_scan(took)
         return caught
 
     def _is_behind(self) -> bool:

@@ -46,6 +46,8 @@ CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 """
 
+AROUND = 2
+"""How many neighbours on either side an entry is also found by."""
 _NEW = 0.3
 """An abstract or overview is a record of its own if more than this share of it is not in the content."""
 
@@ -177,18 +179,15 @@ class Catalogue:
         rows = self._db.execute(f"SELECT {_COLUMNS} FROM sources WHERE uri IN ({marks})", wanted)
         return {row[0]: _held(row) for row in rows}
 
-    def neighbours(self, uri: str) -> tuple[str | None, str | None]:
-        """Those of the same thread just before and just after a source."""
+    def neighbours(self, uri: str) -> tuple[list[str], list[str]]:
+        """Those of the same thread just before and just after a source, in their order."""
         row = self._db.execute("SELECT thread, place FROM sources WHERE uri = ?", (uri,)).fetchone()
         if row is None:
-            return None, None
-        before = "SELECT uri FROM sources WHERE thread = ? AND place < ? ORDER BY place DESC LIMIT 1"
-        after = "SELECT uri FROM sources WHERE thread = ? AND place > ? ORDER BY place LIMIT 1"
-        return self._first(before, row), self._first(after, row)
-
-    def _first(self, sql: str, values: Sequence[object]) -> str | None:
-        row = self._db.execute(sql, values).fetchone()
-        return None if row is None else str(row[0])
+            return [], []
+        before = "SELECT uri FROM sources WHERE thread = ? AND place < ? ORDER BY place DESC LIMIT ?"
+        after = "SELECT uri FROM sources WHERE thread = ? AND place > ? ORDER BY place LIMIT ?"
+        found = [[near[0] for near in self._db.execute(sql, (*row, AROUND))] for sql in (before, after)]
+        return found[0][::-1], found[1]
 
     def edges(self, uris: Iterable[str]) -> list[tuple[str, str, str, float]]:
         """Every edge from or to one of these."""
@@ -259,9 +258,8 @@ class Catalogue:
 
     def _mark_around(self, uri: str) -> None:
         """The neighbours of a source are found through its words, so they change with it."""
-        for near in self.neighbours(uri):
-            if near is not None:
-                self._db.execute("UPDATE sources SET told = 0 WHERE uri = ?", (near,))
+        for near in (one for side in self.neighbours(uri) for one in side):
+            self._db.execute("UPDATE sources SET told = 0 WHERE uri = ?", (near,))
 
     def mark_untold(self) -> None:
         """The full-text index knows nothing of what is held."""

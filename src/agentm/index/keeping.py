@@ -17,6 +17,7 @@ from agentm.context.reader import read_meta, read_version
 from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.index import todo
+from agentm.index.catalogue import AROUND
 from agentm.seam import ChangeFeed, Locator, require
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _TELLING = frozenset((META, CONTENT, ABSTRACT, OVERVIEW, RELATIONS))
 _NOT_TELLING = frozenset((HISTORY, OUTBOX, ".names", ".git", ".obsidian", ".trash"))
 """Folders that hold nothing to be found."""
 _ENDED = (NodeStatus.DELETED, NodeStatus.ARCHIVED, NodeStatus.MOVED)
+_PASSAGE = 2
 _LONGEST_CONTEXT = 2_000
 """Characters of a neighbour that an entry is found by."""
 
@@ -207,9 +209,13 @@ def _entries(index: AccountIndex, uri: str) -> Iterator[Entry]:
 
     source = index.catalogue.source(uri)
     records = index.catalogue.records(uri)
-    before, after = index.catalogue.neighbours(uri)
-    around = [_text(index, before), *(row.text for row in records), _text(index, after)]
-    for at, row in enumerate(records, 1):
+    earlier, later = ([_text(index, near) for near in side] for side in index.catalogue.neighbours(uri))
+    # An abstract or overview stands for all of its source, which its neighbours surround.
+    passages = [row.text for row in records if row.level == _PASSAGE]
+    for row in records:
+        at = row.number if row.level == _PASSAGE else 0
+        before = [*earlier, *passages[:at]][-AROUND:]
+        after = [*passages[at + 1 :], *later][:AROUND]
         yield Entry(
             record=row.id,
             uri=uri,
@@ -223,12 +229,12 @@ def _entries(index: AccountIndex, uri: str) -> Iterator[Entry]:
             title=f"{source.title} {row.heading} {' '.join(source.tags)}",
             who=source.who,
             date=source.moment,
-            context=f"{around[at - 1]}\n{around[at + 1]}",
+            context="\n".join(after),
+            before="\n".join(before),
         )
 
 
-def _text(index: AccountIndex, uri: str | None) -> str:
+def _text(index: AccountIndex, uri: str) -> str:
     """What a neighbour says."""
-    if uri is None:
-        return ""
-    return " ".join(row.text for row in index.catalogue.records(uri) if row.level == 2)[:_LONGEST_CONTEXT]
+    texts = (row.text for row in index.catalogue.records(uri) if row.level == _PASSAGE)
+    return " ".join(texts)[:_LONGEST_CONTEXT]
