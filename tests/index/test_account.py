@@ -250,7 +250,7 @@ def test_neighbours_of_one_thread_help_to_find_each_other(memory: Memory) -> Non
     memory.remember("Which colour would you paint the boat?", slug="a", sources=["chat-1"], when="2026-01-01")
     memory.remember("Definitely turquoise.", slug="b", sources=["chat-1"], when="2026-01-02")
     memory.remember("Definitely on Tuesday.", slug="c", sources=["chat-2"], when="2026-01-03")
-    assert uris(memory, "colour of the boat")[:2] == ["a", "b"]
+    assert set(uris(memory, "colour of the boat")[:2]) == {"a", "b"}
 
 
 def test_an_index_needs_no_store_that_can_tell_what_changed(tmp_path: Path) -> None:
