@@ -65,7 +65,7 @@ def test_a_word_near_in_meaning_decides_between_like_entries() -> None:
 
 
 def test_an_answer_comes_before_a_remark() -> None:
-    befores = ("I saw the colours of the lantern.", "What were the colours of the lantern?")
+    befores = ("There were the colours of the lantern.", "What were the colours of the lantern?")
     entries = [replace(BLANK, body="Red and gold.", before=before) for before in befores]
     assert best([*entries, *told(*FILLER)], "the colours of the lantern")[:2] == [1, 0]
 
