@@ -22,19 +22,21 @@ OWN_HOME := env -u AGENTM_INSTALL_PREFIX -u MEMORY_VAULT_PATH -u XDG_CACHE_HOME 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see agentm work: the doctor, a first write and read, a first memory (home: .run)
+run: $(READY) ## see agentm work: the doctor, a first write and read, a first memory recalled (home: .run)
 	@mkdir -p "$(RUN_HOME)"
 	@echo '$$ agentm doctor' && $(OWN_HOME) $(PY) -m agentm doctor
 	@echo '$$ python examples/first_steps.py' && $(OWN_HOME) $(PY) examples/first_steps.py
 	@echo '$$ agentm remember "The owner likes green tea." --to preferences/tea' && \
 	    $(OWN_HOME) $(PY) -m agentm remember "The owner likes green tea." --to preferences/tea
 	@echo '$$ agentm ls' && $(OWN_HOME) $(PY) -m agentm ls
+	@echo '$$ agentm recall "what does the owner drink?"' && \
+	    $(OWN_HOME) $(PY) -m agentm recall "what does the owner drink?"
 
 test: test-deps static ## everything CI runs: lint, types, imports, all tests
-	$(PY) -m pytest -m "not lab"
+	$(PY) -m pytest -n 2 --dist loadfile -m "not lab"
 
 check: static ## what to type all day: lint, types, imports, fast tests
-	$(PY) -m pytest -q -m "not slow and not lab"
+	$(PY) -m pytest -q -n 2 --dist loadfile -m "not slow and not lab"
 
 static: $(READY)
 	$(PY) -m ruff check
