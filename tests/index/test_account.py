@@ -253,6 +253,15 @@ def test_neighbours_of_one_thread_help_to_find_each_other(memory: Memory) -> Non
     assert set(uris(memory, "colour of the boat")[:2]) == {"a", "b"}
 
 
+@pytest.mark.spec("IDX-02")
+def test_another_owners_words_do_not_help_to_find_ones_own(store: StorageBackend, tmp_path: Path) -> None:
+    with opened(store, tmp_path) as alice, opened(store, tmp_path, user="bob") as bob:
+        bob.remember("Definitely turquoise.", slug="b", sources=["chat-1"], when="2026-01-02")
+        alice.remember("Which colour would you paint the boat?", slug="a", sources=["chat-1"], when="2026-01-01")
+        assert uris(alice, "boat") == ["a"]
+        assert uris(bob, "boat") == []
+
+
 def test_an_index_needs_no_store_that_can_tell_what_changed(tmp_path: Path) -> None:
     from agentm import Capabilities, ContextFS, MemoryBackend
 

@@ -74,7 +74,8 @@ def of_node(node: ContextNode) -> Source:
             written=node.created_at,
             who=_joined(fields, _WHO),
             title=read_note(node.content).title,
-            thread=node.sources[0] if node.sources else f"{address.owner_space}/{address.category}/{when[:10]}",
+            # Never with another owner's: what they said must not help to find this.
+            thread=f"{address.owner_space}\n{node.sources[0] if node.sources else f'{address.category}/{when[:10]}'}",
             abstract=node.abstract or "",
             overview=node.overview or "",
             passages=tuple(passages(node.content, start)),
