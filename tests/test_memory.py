@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from agentm import (
     NodeConflictError,
     NodeNotFoundError,
     Note,
+    Recall,
     SecretFoundError,
     StorageBackend,
 )
@@ -162,3 +164,11 @@ def test_secrets_are_refused_taken_out_or_kept_as_one_says(memory: Memory) -> No
     assert secret in memory.read("events/token").content
     with pytest.raises(InvalidNodeError):
         memory.remember("Fine.", secrets="maybe")
+
+
+def test_threads_share_one_memory(memory: Memory) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        pool.map(lambda n: memory.remember(f"Loom number {n} stands in room {n}.", slug=f"loom-{n}"), range(40))
+        asked = [pool.submit(memory.recall, f"room {n}", limit=50, patience=30.0) for n in range(40)]
+        assert all(isinstance(one.result(), Recall) for one in asked)
+    assert len(memory.recall("loom", limit=50, budget=50_000, patience=30.0)) == 40

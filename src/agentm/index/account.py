@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from agentm.index import todo
 from agentm.index.catalogue import Catalogue
@@ -31,10 +33,24 @@ _CHEAP_SCAN = 0.1
 _STALE = 600.0
 """Seconds."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 NOTES = "notes"
 """The space of plain notes: they have no owner but the store's."""
 
 Progress = Callable[[int, int], None]
+
+
+def _alone(method: Callable[Concatenate[AccountIndex, P], T]) -> Callable[Concatenate[AccountIndex, P], T]:
+    """One thread at a time."""
+
+    @wraps(method)
+    def alone(index: AccountIndex, /, *args: P.args, **options: P.kwargs) -> T:
+        with index.lock:
+            return method(index, *args, **options)
+
+    return alone
 
 
 @dataclass(slots=True)
@@ -65,6 +81,8 @@ class AccountIndex:
         self.notes = notes
         self.embedder = embedder
         self.vectors: Vectors | None = None
+        self.lock = RLock()
+        """Held by whoever uses what is open here: threads share one connection."""
         if not os.path.isdir(directory) and _is_complete(directory + _REBUILT):
             os.replace(directory + _REBUILT, directory)  # somebody died between taking the old one away and this
         os.makedirs(directory, exist_ok=True)
@@ -100,10 +118,12 @@ class AccountIndex:
         os.replace(self.directory, aside)
         os.makedirs(self.directory)
 
+    @_alone
     def close(self) -> None:
         self.fulltext.end()
         self.catalogue.close()
 
+    @_alone
     def refresh(self) -> None:
         """Open what lies in the directory now, if somebody has built a new index meanwhile."""
         if not self.catalogue.is_at(self.directory):
@@ -112,6 +132,7 @@ class AccountIndex:
             self.vectors = None
             self.catalogue, self.fulltext = self._opened()
 
+    @_alone
     def status(self) -> dict[str, object]:
         from agentm.index.meaning import EMBEDDER
 
@@ -135,6 +156,7 @@ class AccountIndex:
 
     # Keeping up.
 
+    @_alone
     def catch_up(self, *, scan: bool = True, deadline: float | None = None, progress: Progress | None = None) -> Caught:
         """Index what changed: what was noted, and with ``scan`` what a look at the whole store finds."""
         caught = Caught()
@@ -178,6 +200,7 @@ class AccountIndex:
                 self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
             self.catalogue.settle()
 
+    @_alone
     def update(self, uris: Sequence[str]) -> bool:
         """Index these now; False if somebody else is writing to the index."""
         from agentm.index.keeping import apply
@@ -201,6 +224,7 @@ class AccountIndex:
 
     # Building it anew.
 
+    @_alone
     def rebuild(self, progress: Progress | None = None) -> Caught:
         """Build everything anew beside the old one, which answers until then. One that was cut short goes on."""
         beside = AccountIndex(

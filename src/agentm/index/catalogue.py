@@ -76,6 +76,10 @@ class Held(NamedTuple):
 _COLUMNS = ", ".join(Held._fields)
 
 
+Edge = tuple[str, str, str, float]
+"""From, to, type, weight."""
+
+
 class Row(NamedTuple):
     """One record: an abstract, an overview, or a passage."""
 
@@ -189,7 +193,7 @@ class Catalogue:
         found = [[near[0] for near in self._db.execute(sql, (*row, AROUND))] for sql in (before, after)]
         return found[0][::-1], found[1]
 
-    def edges(self, uris: Iterable[str]) -> list[tuple[str, str, str, float]]:
+    def edges(self, uris: Iterable[str]) -> list[Edge]:
         """Every edge from or to one of these."""
         wanted = list(uris)
         marks = ",".join("?" * len(wanted))
@@ -332,5 +336,5 @@ def _records(source: Source) -> Iterator[tuple[int, int, int, int, str, str]]:
         yield 2, passage.number, passage.start, passage.end, passage.heading, passage.text
 
 
-def _edge(edge: RelationEdge) -> tuple[str, str, str, float]:
+def _edge(edge: RelationEdge) -> Edge:
     return edge.from_uri, edge.to_uri, edge.relation_type, edge.weight

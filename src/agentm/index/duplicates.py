@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from threading import Lock
 
 from agentm.context.front_matter import front_matter
 from agentm.context.node import CONTENT
@@ -28,6 +29,7 @@ class Duplicates:
         self._directory = directory
         self._backend = backend
         self._catalogue: Catalogue | None = None
+        self._lock = Lock()  # threads share one connection
         self._known: dict[str, Print] = {}
         """Of what is not indexed yet, as far as it was looked at."""
 
@@ -37,7 +39,7 @@ class Duplicates:
             return ()
         made, space = print_of(text), parse_uri(uri).owner_space
         found: list[str] = []
-        with suppress(sqlite3.Error, OSError):  # a hint is not worth an error
+        with self._lock, suppress(sqlite3.Error, OSError):  # a hint is not worth an error
             found += self._waiting(self._directory, made, space)
             found += self._indexed(self._directory).alike(made, space)
         self._known[uri] = made

@@ -21,7 +21,7 @@ from agentm.context.tenancy import RequestContext, check
 from agentm.context.uri import SCHEME, parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
 from agentm.index.account import NOTES, AccountIndex
-from agentm.index.catalogue import Held, Row
+from agentm.index.catalogue import Edge, Held, Row
 from agentm.recall.budget import fit, tokens
 from agentm.recall.results import HEADER, Found, Recall, written
 from agentm.seam import Locator, StorageBackend
@@ -67,12 +67,13 @@ def recall(
 ) -> Recall:
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
     asked = _checked(query, budget, limit)
-    complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
-    candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
+    with index.lock:
+        complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
+        candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
+        related_to = index.catalogue.edges([one.row.uri for one in candidates]) if related else []
     if recency:
         candidates = [_with_recency(one) for one in candidates]
-    if related:
-        candidates = _with_relations(index, candidates)
+    candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
     there = (found for one in candidates if (found := _read_again(index.backend, ctx, one)) is not None)
     shown = list(islice(there, limit))
@@ -190,11 +191,11 @@ def _with_recency(one: _Candidate) -> _Candidate:
     return replace(one, score=one.score + more, why={**one.why, "recency": more})
 
 
-def _with_relations(index: AccountIndex, candidates: list[_Candidate]) -> list[_Candidate]:
+def _with_relations(edges: list[Edge], candidates: list[_Candidate]) -> list[_Candidate]:
     """A little more for what the others found are related to."""
     scores = {one.row.uri: one.score for one in candidates}
     near: dict[str, float] = {}
-    for source, target, _, weight in index.catalogue.edges(scores):
+    for source, target, _, weight in edges:
         for end, other in ((source, target), (target, source)):
             if end in scores and other in scores:
                 near[end] = max(near.get(end, 0.0), scores[other] * min(max(weight, 0.0), 1.0))
