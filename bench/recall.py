@@ -18,6 +18,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -415,6 +416,7 @@ class Bench:
             written = place.ask("write", texts=texts)
             row.figures |= {"writes/s": WRITES / written["seconds"], "indexed writes/s": WRITES / written["waited"]}
         self.peers.append(self.as_peer(row))
+        self.say(f"  {row.figures}")
 
     def warm(self, row: Row, place: Place, asked: list[int], queries: list[str]) -> None:
         answer = place.ask("search", queries=queries, rounds=self.rounds)
@@ -489,6 +491,7 @@ class Bench:
                 self.measure(peer, directory, path, asked, queries)
             finally:
                 shutil.rmtree(directory)
+            self.say(f"  {peer.figures} {peer.note}")
         os.unlink(path)
 
     def measure(self, peer: Peer, directory: str, path: str, asked: list[int], queries: list[str]) -> None:
@@ -520,7 +523,7 @@ class Bench:
                 if built["held"] < peer.entries:
                     peer.note += f"; took in {built['held']:,} before its time was up"
                 peer.figures["build, s"] = built["seconds"]
-                answer = ask(verb="search", queries=queries, rounds=self.rounds, seconds=self.patience / 10)
+                answer = ask(verb="search", queries=queries, rounds=self.rounds, seconds=self.patience / 20)
                 peer.figures["p50, ms"] = quantile(answer["times"], 0.5)
                 peer.figures["p99, ms"] = quantile(answer["times"], 0.99)
                 peer.figures["R@10"] = hits(asked, answer["found"])
@@ -597,6 +600,9 @@ def size_of(directory: str) -> int:
 
 
 def table(bench: Bench, goals: Sequence[Goal]) -> Iterator[str]:
+    if hasattr(os, "getloadavg"):
+        busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+        yield f"{os.cpu_count()} cores, load {busy} at the end"
     yield "agentm" + " " * 24 + "".join(f"{row.entries:>13,}" for row in bench.rows)
     names = dict.fromkeys(name for row in bench.rows for name in row.figures)
     for name in names:
@@ -645,6 +651,7 @@ def main() -> int:
     parent = options.dir or ("/var/tmp" if os.path.isdir("/var/tmp") else None)
     directory = tempfile.mkdtemp(prefix="agentm-bench-", dir=parent)
     bench = Bench(directory, options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # hundreds of thousands of files are not left behind
     try:
         for entries in [*sizes, *([MILLION] if options.million else [])]:
             bench.run(entries)
