@@ -1,4 +1,4 @@
-"""The best entries for a query: tantivy finds a hundred by their words, then each is looked at closely.
+"""The best entries for a query: tantivy finds some dozens by their words, then each is looked at closely.
 
 What tells a good entry from a similar one is not in any single score: its own words, words near to them in meaning, the
 words around it, who said it, when, and whether it asks or answers. A small learned ranker adds these up (`ranker.py`),
@@ -22,7 +22,8 @@ from agentm.index.words import asked_dates, terms
 if TYPE_CHECKING:
     import tantivy
 
-CANDIDATES = 100
+CANDIDATES = 64
+"""Entries that are looked at closely; twice as many find nothing more worth mentioning."""
 LONGEST = 32
 """Terms of a query that are looked for, the rarest first: more of them find nothing new and cost time."""
 
@@ -89,7 +90,7 @@ def search(
 ) -> list[Hit]:
     """The best entries, best first, with scores between 0 and 1. Every hit matches ``restrict``."""
     question = ask(searcher, query)
-    entries = find(searcher, schema, question, many=max(CANDIDATES, limit), restrict=restrict)
+    entries = find(searcher, schema, question, many=max(CANDIDATES, 2 * limit), restrict=restrict)
     rows = features(question, entries)
     hits = [Hit(entry.record, *ranker().score(row)) for entry, row in zip(entries, rows, strict=True)]
     return sorted(hits, key=lambda hit: (-hit.score, hit.record))[:limit]
