@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if __name__ == "__main__":
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 
+from agentm import Memory, Note
 from agentm.index.ranker import Ranker
 from agentm.index.ranking import CANDIDATES, ask, features, find, search
 from agentm.index.schema import Entry, document, schema
@@ -167,6 +168,24 @@ def indexed(conversation: Conversation, directory: str | None = None) -> tantivy
 def agentm(conversation: Conversation, directory: str) -> tuple[Ranking, int]:
     searcher = indexed(conversation, directory)
     return (lambda question: [hit.record for hit in search(searcher, schema(), question, limit=FIRST)]), size(directory)
+
+
+def through_memory(conversation: Conversation, directory: str) -> tuple[Ranking, int]:
+    """As an agent would: each turn remembered, the index built from the store, each question recalled."""
+    memory = Memory.open(directory + "/store", user="bench", index_root=directory + "/index", install_prefix=directory)
+    notes = [
+        Note(turn.text, slug=f"turn-{at:05}", when=turn.day, who=turn.who, sources=(f"session-{turn.session}",))
+        for at, turn in enumerate(conversation.turns)
+    ]
+    memory.remember_many(notes, secrets="allow")
+    memory.catch_up()
+    made = sum(size(place) for place, _, _ in os.walk(directory + "/index"))
+
+    def ranking(question: str) -> list[int]:
+        found = memory.recall(question, limit=FIRST, budget=100_000)
+        return [int(entry.uri.rpartition("-")[2]) for entry in found]
+
+    return ranking, made
 
 
 def unranked(conversation: Conversation, directory: str) -> tuple[Ranking, int]:
@@ -346,6 +365,7 @@ def results(conversations: Sequence[Conversation]) -> Iterator[Result | str]:
         yield f"vectors alone, rank fusion: missing ({error.name}; pip install wordllama)"
     yield measure("agentm, nothing learned", unranked, conversations)
     yield measure("agentm", agentm, conversations)
+    yield measure("agentm, through Memory", through_memory, conversations)
     if len(conversations) < 2:
         return
     try:

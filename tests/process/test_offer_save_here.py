@@ -74,7 +74,8 @@ class Odd:
 
 
 @pytest.mark.parametrize(("context", "candidate"), [(7, CANDIDATE), ({"cwd": 7}, CANDIDATE), (None, Odd())])
-def test_it_never_raises(place, context, candidate):
+def test_it_never_raises(place, context, candidate, monkeypatch):
+    monkeypatch.chdir(place.home)  # where there is no project
     assert offer_save_here(context, candidate) == []
 
 
