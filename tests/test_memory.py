@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentm import (
+    ConfigError,
+    DeviceLocalBackend,
     InvalidNodeError,
+    InvalidQueryError,
     InvalidUriError,
     Memory,
     MemoryBackend,
@@ -172,3 +175,40 @@ def test_threads_share_one_memory(memory: Memory) -> None:
         asked = [pool.submit(memory.recall, f"room {n}", limit=50, patience=30.0) for n in range(40)]
         assert all(isinstance(one.result(), Recall) for one in asked)
     assert len(memory.recall("loom", limit=50, budget=50_000, patience=30.0)) == 40
+
+
+@pytest.mark.parametrize("options", [{"user": ""}, {"account": ""}, {"user": " "}])
+def test_nobody_is_not_everybody(tmp_path: Path, options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        Memory.open(MemoryBackend(), install_prefix=tmp_path, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", " \n", 5, None])
+def test_nothing_to_remember_is_refused(memory: Memory, text: object) -> None:
+    with pytest.raises(InvalidNodeError):
+        memory.remember(text)  # type: ignore[arg-type]
+    with pytest.raises(InvalidNodeError):
+        memory.remember("Fine.", tags="abc")
+    assert memory.list("events") == []
+
+
+def test_a_project_is_recalled_by_its_name(memory: Memory) -> None:
+    memory.remember("The loom has 24 shafts.", slug="loom", project="weaving")
+    memory.remember("The boat has 2 masts and a loom.", slug="boat")
+    assert [one.uri for one in memory.recall("loom", project="weaving", patience=30.0)] == [
+        memory.address("events/loom")
+    ]
+
+
+def test_an_index_that_is_thrown_away_vouches_for_nothing(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    (tmp_path / "index").write_text("in the way")
+    with opened(store, tmp_path) as memory:
+        assert memory.remember("Ada builds looms.", slug="looms", wait=True).indexed == "pending"
+        assert len(memory.recall("looms", patience=30.0)) == 1
+        assert memory.status()["index"]["lasting"] is False
+
+
+def test_a_limit_that_nobody_can_mean_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidQueryError):
+        memory.recall("looms", limit=10**9)

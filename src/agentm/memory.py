@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
@@ -32,6 +32,8 @@ MOST_ALIKE = 1_000
 
 _ATTEMPTS = 20
 """How often somebody else may be faster, where the caller named no version."""
+
+PROJECT_TAG = "project:"
 
 Moment = str | date | datetime
 
@@ -108,6 +110,7 @@ class Memory:
         slug: str | None = None,
         category: str = "events",
         tags: Sequence[str] = (),
+        project: str | None = None,
         when: Moment | None = None,
         who: str | None = None,
         sources: Sequence[str] = (),
@@ -120,13 +123,17 @@ class Memory:
 
         Without an address it becomes a new memory, named after what it says (or ``slug``); with one (``to``) it is
         written there, as a new version if something is there already. ``when`` and ``who`` say what it is about, and
-        stand above the text. With ``wait`` it is indexed before this returns, else by the next recall.
+        stand above the text; a ``project`` is kept as a tag. With ``wait`` it is indexed before this returns, else by
+        the next recall.
 
         What looks like a secret is refused, or with ``secrets="redact"`` taken out, or with ``"allow"`` kept. The
         receipt names ``duplicates``: what says the same, or nearly; they are looked for unless that is False.
         """
+        _check_given(text, tags)
+        tags = tags if project is None else [*tags, f"{PROJECT_TAG}{project}"]
         ctx = self._from(sources)
         text, redacted = without_secrets(text, _policy(secrets))
+        who = None if who is None else without_secrets(who, _policy(secrets))[0]
         content = _headed(text, when, who)
         if to is not None:
             receipt = self._write_at(self.address(to), content, ctx, tuple(tags), if_version)
@@ -150,7 +157,10 @@ class Memory:
         Secrets are treated as by `remember`; where they are refused, nothing is written. Duplicates are not looked for.
         """
         policy = _policy(secrets)
-        cleaned = [(note, *without_secrets(note.text, policy)) for note in notes]
+        given_notes = list(notes)
+        for note in given_notes:
+            _check_given(note.text, note.tags)
+        cleaned = [(note, *without_secrets(note.text, policy)) for note in given_notes]
         given = [replace(note, text=text) for note, text, _ in cleaned]
         nodes = [(self._from(note.sources), self._node(note)) for note in given]
         receipts: list[Receipt] = []
@@ -186,9 +196,11 @@ class Memory:
         """
         from agentm.recall.recall import Filters, recall
 
-        self._index.refresh()
-        return recall(
-            self._index,
+        index = self._index
+        index.refresh()
+        asked = partial(
+            recall,
+            index,
             self.ctx,
             query,
             budget=budget,
@@ -198,6 +210,7 @@ class Memory:
             related=related,
             patience=patience,
         )
+        return index.mended(asked)
 
     def read(self, address: str, *, version: int | None = None) -> ContextNode:
         """One memory: as it is, or as it was in a version."""
@@ -237,7 +250,7 @@ class Memory:
 
     def catch_up(self, *, progress: Progress | None = None) -> Caught:
         """Index everything that changed, also by others and by hand."""
-        return self._index.catch_up(progress=progress)
+        return self._index.mended(partial(self._index.catch_up, progress=progress))
 
     def reindex(self, *, progress: Progress | None = None) -> Caught:
         """Build the index anew; until it is complete, recall answers from the old one."""
@@ -321,6 +334,15 @@ class Memory:
             uri = self.address(f"{category}/{slug if number == 1 else f'{slug}-{number}'}")
             if not self.fs.exists(uri, self.ctx) and not self.fs.history(uri, self.ctx):
                 yield uri
+
+
+def _check_given(text: object, tags: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidNodeError(f"what is to be remembered is {type(text).__name__}, not a text; pass a str.")
+    if not text.strip():
+        raise InvalidNodeError("the text is empty, so there is nothing to remember; say something.")
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidNodeError(f"tags is {tags!r}; give a list of words.")
 
 
 def _policy(secrets: str) -> str:

@@ -89,7 +89,7 @@ def _index(directory: str | None, **parts: Any) -> AccountIndex:
             return AccountIndex(directory, **parts)
         except (OSError, sqlite3.OperationalError):
             pass
-    return AccountIndex(_temporary(), **parts)
+    return AccountIndex(_temporary(), **parts, lasting=directory is None)
 
 
 def _temporary() -> str:
@@ -114,8 +114,8 @@ def caller(
     """Who asks: as named, else as configured, else the login name in the account ``local``."""
     config = settings.read_config(install_prefix)
     return RequestContext(
-        account_id=checked_name(account or _setting(config, settings.IDENTITY_ACCOUNT) or ACCOUNT, "account"),
-        user_id=checked_name(user or _setting(config, settings.IDENTITY_USER) or _login(), "user"),
+        account_id=checked_name(_chosen(account, config, settings.IDENTITY_ACCOUNT) or ACCOUNT, "account"),
+        user_id=checked_name(_chosen(user, config, settings.IDENTITY_USER) or _login(), "user"),
         agent_id=checked_name(agent, "agent") if agent is not None else None,
         actor=actor,
         sources=sources,
@@ -147,6 +147,13 @@ def _backend(store: StorageBackend | StrPath | None, install_prefix: StrPath | N
     from agentm.selection import select_backend
 
     return select_backend(install_prefix=install_prefix)
+
+
+def _chosen(given: str | None, config: dict[str, object], key: str) -> str | None:
+    """An empty name is nobody's, and must not become everybody's."""
+    if given is not None and (not isinstance(given, str) or not given.strip()):
+        raise ConfigError(f"the name {given!r} is empty; leave it out for the one that is configured, or give one.")
+    return given if given is not None else _setting(config, key)
 
 
 def _setting(config: dict[str, object], key: str) -> str | None:

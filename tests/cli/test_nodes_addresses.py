@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from agentm.cli.slugs import slug_of
 from agentm.context.names import LONGEST_NAME, checked_name
+from agentm.context.slugs import slug_of
 from tests.cli.nodes import MINE
 
 

@@ -6,10 +6,22 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentm import ContextNode, DeviceLocalBackend, Memory, RequestContext, StorageBackend, VaultBackend
+from agentm import (
+    AccessError,
+    ContextNode,
+    DeviceLocalBackend,
+    Memory,
+    Note,
+    RequestContext,
+    StorageBackend,
+    StoreError,
+    VaultBackend,
+)
+from agentm.index import account, keeping
 from agentm.index.account import AccountIndex
 from agentm.seam import Locator
 from tests.index.conftest import opened
@@ -23,6 +35,15 @@ def uris(memory: Memory, query: str, **options: object) -> list[str]:
 
 def rows(memory: Memory) -> list[tuple[object, ...]]:
     return list(memory._index.catalogue.rows())
+
+
+def told(memory: Memory) -> list[int]:
+    """The records that can be found, as their numbers."""
+    import tantivy
+
+    searcher = memory._index.fulltext.searcher()
+    found = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1)).hits
+    return sorted(searcher.doc(address)["record"][0] for _, address in found)
 
 
 def index_directory(tmp_path: Path) -> Path:
@@ -152,15 +173,15 @@ def test_an_index_that_is_damaged_is_built_anew(tmp_path: Path, harm: str) -> No
     if harm == "deleted":
         shutil.rmtree(directory)
     elif harm == "catalogue":
-        (directory / "catalogue.db").write_bytes(b"not a database " * 100)
+        (directory / "current" / "catalogue.db").write_bytes(b"not a database " * 100)
     elif harm == "future":
-        with sqlite3.connect(directory / "catalogue.db") as there:
+        with sqlite3.connect(directory / "current" / "catalogue.db") as there:
             there.execute("PRAGMA user_version=99")
         there.close()
     elif harm == "fulltext":
-        (directory / "fulltext" / "meta.json").write_text("{")
+        (directory / "current" / "fulltext" / "meta.json").write_text("{")
     else:
-        shutil.rmtree(directory / "fulltext")
+        shutil.rmtree(directory / "current" / "fulltext")
     with opened(store, tmp_path) as memory:
         assert uris(memory, "looms") == ["looms"]
 
@@ -196,12 +217,13 @@ def test_whoever_cannot_write_to_the_index_still_recalls(tmp_path: Path) -> None
     store = DeviceLocalBackend(tmp_path / "store")
     with opened(store, tmp_path) as memory, opened(store, tmp_path) as rival:
         memory.remember("Ada builds looms.", slug="looms", wait=True)
-        rival._index.fulltext.begin()
+        turn = rival._index._writing()
+        turn.__enter__()
         memory.remember("Ada builds clocks.", slug="clocks")
         found = memory.recall("Ada builds")
         assert ([one.uri.rpartition("/")[2] for one in found], found.complete) == (["looms"], False)
         assert memory.remember("Ada sings.", slug="sings", wait=True).indexed == "pending"
-        rival._index.fulltext.end()
+        turn.__exit__(None, None, None)
         assert set(uris(memory, "Ada")) == {"looms", "clocks", "sings"}
 
 
@@ -215,16 +237,157 @@ def test_a_reader_goes_over_to_an_index_that_another_built(tmp_path: Path) -> No
         assert uris(other, "clocks")[0] == "clocks"
 
 
-def test_an_index_whose_exchange_was_cut_short_is_put_in_place(tmp_path: Path) -> None:
+def test_a_rebuild_that_was_cut_short_goes_on_and_hinders_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "BATCH", 2)
+
+    def stop(done: int, total: int) -> None:
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with opened(DeviceLocalBackend(tmp_path / "store"), tmp_path) as memory:
+        memory.remember_many([Note(f"Loom number {n}.", slug=f"loom-{n}") for n in range(7)])
+        assert len(uris(memory, "loom")) == 7
+        with pytest.raises(KeyboardInterrupt):
+            memory.reindex(progress=stop)
+        assert len(uris(memory, "loom")) == 7
+        assert memory.reindex().changed == 3
+        assert len(uris(memory, "loom")) == 7
+
+
+def test_what_is_written_while_another_index_is_built_is_found_afterwards(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    with opened(store, tmp_path) as memory, opened(store, tmp_path) as other:
+        memory.remember("Ada builds looms.", slug="looms", wait=True)
+        other.recall("looms")
+
+        def write(done: int, total: int) -> None:
+            other.remember("Ada builds clocks.", slug="clocks")
+
+        memory.reindex(progress=write)
+        other._index.is_cheap = lambda patience: False  # type: ignore[method-assign]
+        assert uris(other, "clocks")[0] == "clocks"
+
+
+def test_who_has_an_old_index_open_writes_to_the_new_one(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    with opened(store, tmp_path) as memory, opened(store, tmp_path) as other:
+        memory.remember_many([Note(f"Loom number {n}.", slug=f"loom-{n}") for n in range(9)])
+        other.catch_up()
+        memory.reindex()
+        assert other.remember("A walrus.", slug="walrus", wait=True).indexed == "yes"
+    with opened(store, tmp_path) as fresh:
+        assert uris(fresh, "walrus")[0] == "walrus"
+        assert sorted(fresh._index.catalogue.record_ids()) == told(fresh)
+
+
+def test_a_large_store_is_not_looked_at_whole_for_every_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account, "_CHEAP_SCAN", -1.0)
     store = DeviceLocalBackend(tmp_path / "store")
     with opened(store, tmp_path) as memory:
-        memory.remember("Ada builds looms.", slug="looms", wait=True)
-        with memory._index.catalogue.change():
-            memory._index.catalogue.put_fact("complete", "yes")
-    directory = index_directory(tmp_path)
-    os.replace(directory, f"{directory}.rebuilt")
+        memory.remember("Ada builds looms.", slug="looms")
+        assert uris(memory, "looms", patience=0.0) == ["looms"]
+        memory.remember("Ada builds clocks.", slug="clocks")
+        assert uris(memory, "clocks", patience=0.0)[0] == "clocks"
+        (tmp_path / "store" / "note.md").write_text("They talked of almonds.")
+        found = memory.recall("almonds", patience=0.0)
+        assert (len(found), found.complete) == (0, False)
+        memory.catch_up()
+        assert uris(memory, "almonds") == ["note.md"]
+
+
+@pytest.mark.spec("IDX-01")
+@pytest.mark.parametrize("part", ["catalogue.db", "fulltext"])
+def test_damage_that_is_only_found_when_it_is_read_is_mended(tmp_path: Path, part: str) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
     with opened(store, tmp_path) as memory:
-        assert memory.status()["index"]["sources"] == 1
+        memory.remember_many([Note(f"Loom number {n}. " * 50, slug=f"loom-{n}") for n in range(40)])
+        assert len(uris(memory, "loom", limit=50, budget=100_000)) == 40
+    place = index_directory(tmp_path) / "current" / part
+    for path in [place] if place.is_file() else [one for one in place.iterdir() if one.suffix in (".idx", ".store")]:
+        data = bytearray(path.read_bytes())
+        middle = slice(len(data) // 4, len(data) * 3 // 4)
+        data[middle] = b"\xff" * len(data[middle])
+        path.write_bytes(data)
+    with opened(store, tmp_path) as memory:
+        assert len(uris(memory, "loom", limit=50, budget=100_000)) == 40
+
+
+class Refusing(DeviceLocalBackend):
+    """A store that cannot say what one of its notes holds, or takes nothing."""
+
+    silent = ""
+    full = False
+
+    def read(self, locator: Locator) -> str:
+        if self.silent and locator.key.endswith(self.silent):
+            raise AccessError("it may not be read.", code="permission_denied")
+        return super().read(locator)
+
+    def write_many(self, *steps: Any, **options: Any) -> None:
+        if self.full:
+            raise StoreError("no space is left.", code="no_space")
+        super().write_many(*steps, **options)
+
+
+def test_what_cannot_be_read_now_stays_as_it_is_known_and_holds_up_no_other(tmp_path: Path) -> None:
+    store = Refusing(tmp_path / "store")
+    with opened(store, tmp_path) as memory:
+        store.write(Locator("secret.md"), "All about looms.")
+        assert uris(memory, "looms") == ["secret.md"]
+        store.silent = "secret.md"
+        store.write(Locator("secret.md"), "All about clocks.")
+        memory.remember("Ada builds looms.", slug="looms")
+        found = memory.recall("looms", patience=30.0)
+        assert ([one.uri.rpartition("/")[2] for one in found], found.complete) == (["looms"], False)
+        store.silent = ""
+        assert uris(memory, "clocks") == ["secret.md"]
+
+
+def test_a_store_that_takes_nothing_can_be_recalled_from(tmp_path: Path) -> None:
+    store = Refusing(tmp_path / "store")
+    with opened(store, tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        store.full = True
+        assert uris(memory, "looms") == ["looms"]
+        assert uris(memory, "looms") == ["looms"]
+
+
+def test_an_index_that_cannot_be_written_makes_no_write_fail(tmp_path: Path) -> None:
+    with opened(DeviceLocalBackend(tmp_path / "store"), tmp_path) as memory:
+        memory.catch_up()
+        memory._index.catalogue._db.execute("PRAGMA max_page_count=1")
+        assert memory.remember("Ada builds looms. " * 5_000, slug="looms", wait=True).indexed == "pending"
+        assert memory.list("events") == [memory.address("events/looms")]
+
+
+@pytest.mark.spec("IDX-01")
+@pytest.mark.parametrize("name", ["acme.rebuilt", "acme.set-aside", "acme.old"])
+def test_no_account_has_the_name_of_a_part_of_another(store: StorageBackend, tmp_path: Path, name: str) -> None:
+    with opened(store, tmp_path) as acme, opened(store, tmp_path, account=name) as other:
+        other.remember("A secret about looms.", slug="secret", wait=True)
+        acme.remember("Ada builds looms.", slug="looms", wait=True)
+        acme.reindex()
+        assert (uris(acme, "looms"), uris(other, "looms")) == (["looms"], ["secret"])
+        assert acme.status()["index"]["sources"] == other.status()["index"]["sources"] == 1
+
+
+@pytest.mark.spec("IDX-04")
+def test_a_long_source_does_not_crowd_out_the_others(memory: Memory) -> None:
+    memory.remember("\n\n".join(f"# Part {n}\n\n" + "Looms and looms. " * 20 for n in range(120)), slug="long")
+    memory.remember_many([Note(f"Loom number {n}.", slug=f"loom-{n}") for n in range(8)])
+    assert len(uris(memory, "looms", budget=100_000)) == 9
+
+
+def test_copies_that_a_sync_client_left_are_no_notes(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    for key in ("looms.md", "looms (conflicted copy 2026-01-01).md", "looms.sync-conflict-20260101-120000-ABCDEFG.md"):
+        store.write(Locator(key), "All about looms.")
+    with opened(store, tmp_path) as memory:
+        assert uris(memory, "looms") == ["looms.md"]
 
 
 @pytest.mark.spec("IDX-02")

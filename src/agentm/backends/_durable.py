@@ -319,9 +319,12 @@ class Directories:
 
     def survived(self, path: str) -> None:
         """Somebody has flushed a directory, and the way down to it."""
+        top = os.lstat(self._top).st_dev
         for directory in self._unknown(path):
             with suppress(OSError):
-                self._flushed[directory] = os.lstat(directory).st_ino
+                found = os.lstat(directory)
+                if found.st_dev == top:  # another file system mounted below was not flushed along
+                    self._flushed[directory] = found.st_ino
 
     def refuse_links(self, path: str) -> None:
         """OSError (ELOOP) if the way down to a directory leads through a link, and so perhaps out of the store."""

@@ -6,11 +6,19 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from agentm.cli import editor
-from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, rewritten, show_receipt
+from agentm.cli.memories import (
+    Memories,
+    add_caller_arguments,
+    add_if_version,
+    add_secrets_argument,
+    rewritten,
+    show_receipt,
+)
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import add_text_arguments, given_text, harmless, has_text
 from agentm.context.contextfs import Receipt
 from agentm.context.node import ContextNode
+from agentm.context.secrets import without_secrets
 from agentm.errors import InvalidNodeError, NodeConflictError
 
 DESCRIPTION = """\
@@ -27,6 +35,7 @@ EXAMPLES = """\
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="which memory")
     add_text_arguments(parser)
+    add_secrets_argument(parser)
     add_if_version(parser)
     add_caller_arguments(parser, writes=True)
 
@@ -53,6 +62,8 @@ def _write(memories: Memories, node: ContextNode, text: str, options: Namespace)
     """The new version, or None if the text is what it was."""
     if not text.strip():
         raise InvalidNodeError("the text is empty, so nothing was written; agentm forget removes a memory.")
+    if text != node.content:
+        text, _ = without_secrets(text, options.secrets)
     expected = node.version if options.if_version is None else options.if_version
     if text == node.content and expected == node.version:
         return None

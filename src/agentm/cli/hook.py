@@ -41,6 +41,16 @@ _LINE_MARK = "  # agentm hook"
 Place = tuple[json_edit.Key, ...]
 
 
+def _agentm() -> str:
+    """What a coding agent can type: by its name if the shell finds that, else by its whole path."""
+    import shutil
+
+    if shutil.which("agentm") is not None:
+        return "agentm"
+    beside = os.path.join(os.path.dirname(sys.executable), "agentm")
+    return shlex.quote(beside) if os.path.exists(beside) else f"{shlex.quote(sys.executable)} -m agentm"
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=("install", "remove"), help="put the hook in, or take it out")
     parser.add_argument("agent", nargs="?", choices=AGENTS, default=AGENTS[0], help=f"default: {AGENTS[0]}")
@@ -53,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    command = "agentm recall-here" + (f" --phase {shlex.quote(options.phase)}" if options.phase else "")
+    command = f"{_agentm()} recall-here" + (f" --phase {shlex.quote(options.phase)}" if options.phase else "")
     if options.agent == "generic":
         return _generic(options, command)
     if options.file is not None:

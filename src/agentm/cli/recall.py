@@ -93,5 +93,5 @@ def _show(found: Recall, *, explain: bool) -> None:
         )
     elif not found.entries:
         say("agentm: nothing is known about that.", sys.stderr)
-    if not found.complete:
-        say("agentm: hint: the index is still catching up; agentm reindex shows how far it is.", sys.stderr)
+    if not found.complete and not found.entries:
+        say("agentm: hint: the index may not know the latest; agentm reindex brings it up to date.", sys.stderr)

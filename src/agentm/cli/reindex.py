@@ -38,6 +38,8 @@ def run(options: Namespace) -> int:
         print_json({**asdict(caught), "index": status})
         return 0
     say(f"indexed {caught.changed} changed, {caught.gone} gone; {status['sources']} in all")
+    if not status["lasting"]:
+        say("agentm: hint: the index cannot be kept where it belongs, and was thrown away.", sys.stderr)
     if not caught.complete:
         say("agentm: hint: another process is writing to the index, and works off the rest.", sys.stderr)
     return 0

@@ -24,6 +24,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--category", metavar="NAME", help="the category of a new memory (default: events)")
     parser.add_argument("--slug", metavar="NAME", help="the name of a new memory (default: made from the text)")
     parser.add_argument("--tag", action="append", default=[], metavar="T", help="a word to file it under; repeatable")
+    parser.add_argument(
+        "--project", metavar="NAME", help="the project it belongs to: agentm recall-here shows it there"
+    )
     parser.add_argument("--when", metavar="DATE", help="the moment it is about, as in 2026-03-15 (default: now)")
     parser.add_argument("--who", metavar="NAMES", help="whom it is about, or who said it")
     add_secrets_argument(parser)
@@ -52,6 +55,7 @@ def run(options: Namespace) -> int:
         slug=options.slug,
         category=category,
         tags=options.tag,
+        project=options.project,
         when=options.when,
         who=options.who,
         secrets=options.secrets,

@@ -11,26 +11,30 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from agentm.backends import _durable
+from agentm.backends._flock import try_flock
+from agentm.errors import AgentmError
 from agentm.index import todo
-from agentm.index.catalogue import Catalogue
+from agentm.index.catalogue import CURRENT, Catalogue
 from agentm.index.fulltext import FullText, WriterBusyError
 from agentm.seam import StorageBackend
 
 if TYPE_CHECKING:
     from agentm.index.embed import Embedder
+    from agentm.index.keeping import Work
     from agentm.index.vectors import Vectors
 
-_SET_ASIDE = ".set-aside"
-_REBUILT = ".rebuilt"
+_REBUILT = "rebuilt"
+_SET_ASIDE = "set-aside"
+_LOCK = "lock"
 _COMPLETE = "complete"
 _CHEAP_SCAN = 0.1
-_STALE = 600.0
 """Seconds."""
 
 P = ParamSpec("P")
@@ -60,22 +64,29 @@ class Caught:
     changed: int = 0
     gone: int = 0
     complete: bool = True
-    """False if somebody else is at it, or time was up before everything was looked at."""
+    """False if somebody else is at it, or time was up before everything was done that was found to be done."""
+    looked: bool = False
+    """Whether the whole store was looked at: else what others wrote, or somebody by hand, is not known."""
 
 
 class AccountIndex:
-    """One account's index in a directory of its own, with ``notes`` of the plain notes of the store too."""
+    """One account's index in a home of its own, with ``notes`` of the plain notes of the store too."""
 
     def __init__(
         self,
-        directory: str,
+        home: str,
         backend: StorageBackend,
         account: str,
         *,
         notes: bool = False,
         embedder: Embedder | None = None,
+        part: str = CURRENT,
+        lasting: bool = True,
     ) -> None:
-        self.directory = directory
+        """One that is not ``lasting`` is thrown away with the process, and vouches for nothing that was written."""
+        self.home = home
+        self.lasting = lasting
+        self.directory = os.path.join(home, part)
         self.backend = backend
         self.account = account
         self.notes = notes
@@ -83,9 +94,9 @@ class AccountIndex:
         self.vectors: Vectors | None = None
         self.lock = RLock()
         """Held by whoever uses what is open here: threads share one connection."""
-        if not os.path.isdir(directory) and _is_complete(directory + _REBUILT):
-            os.replace(directory + _REBUILT, directory)  # somebody died between taking the old one away and this
-        os.makedirs(directory, exist_ok=True)
+        self.embedding_takes = 0.0
+        self.embedder_rests_until = 0.0
+        os.makedirs(home, exist_ok=True)
         self.catalogue, self.fulltext = self._opened()
 
     def _opened(self) -> tuple[Catalogue, FullText]:
@@ -94,10 +105,12 @@ class AccountIndex:
         except sqlite3.OperationalError:
             raise  # the disk says no, not what lies on it
         except (sqlite3.DatabaseError, ValueError):
-            self._set_aside()
+            with suppress(WriterBusyError), self._alone_on_this_machine():
+                self._set_aside()
             return self._open()
 
     def _open(self) -> tuple[Catalogue, FullText]:
+        os.makedirs(self.directory, exist_ok=True)
         catalogue = Catalogue(self.directory)
         try:
             fulltext = FullText(self.directory)
@@ -113,36 +126,59 @@ class AccountIndex:
         """Keep what cannot be used, in case somebody wants to look at it: the last one."""
         import shutil
 
-        aside = self.directory + _SET_ASIDE
+        aside = os.path.join(self.home, _SET_ASIDE)
         shutil.rmtree(aside, ignore_errors=True)
-        os.replace(self.directory, aside)
-        os.makedirs(self.directory)
+        with suppress(FileNotFoundError):
+            _durable.replace(self.directory, aside)
+
+    def mended(self, action: Callable[[], T]) -> T:
+        """Do something with the index; if that shows that it is damaged, once more with a new one."""
+        try:
+            return action()
+        except (sqlite3.OperationalError, AgentmError):
+            raise
+        except BaseException as error:
+            # What goes wrong inside tantivy is a ValueError, or a panic, which is no Exception.
+            damaged = isinstance(error, sqlite3.DatabaseError | ValueError) or type(error).__name__ == "PanicException"
+            if not damaged or not self.lasting:
+                raise
+        with self.lock:
+            self._shut()
+            with self._alone_on_this_machine():
+                self._set_aside()
+            self._reopen()
+        return action()
 
     @_alone
     def close(self) -> None:
+        self._shut()
+
+    def _shut(self) -> None:
         self.fulltext.end()
         self.catalogue.close()
+
+    def _reopen(self) -> None:
+        self.vectors = None
+        self.catalogue, self.fulltext = self._opened()
 
     @_alone
     def refresh(self) -> None:
         """Open what lies in the directory now, if somebody has built a new index meanwhile."""
         if not self.catalogue.is_at(self.directory):
-            self.close()
-            os.makedirs(self.directory, exist_ok=True)
-            self.vectors = None
-            self.catalogue, self.fulltext = self._opened()
+            self._shut()
+            self._reopen()
 
     @_alone
     def status(self) -> dict[str, object]:
         from agentm.index.meaning import EMBEDDER
 
-        changed, gone = self.catalogue.untold()
         return {
             "directory": self.directory,
             "sources": self.catalogue.count(),
             "records": self.fulltext.searcher().num_docs,
-            "untold": len(changed) + len(gone),
+            "untold": self.catalogue.count_untold(),
             "embedder": self.catalogue.fact(EMBEDDER),
+            "lasting": self.lasting,
             "scanned_at": self.catalogue.fact("scanned at"),
         }
 
@@ -158,110 +194,126 @@ class AccountIndex:
 
     @_alone
     def catch_up(self, *, scan: bool = True, deadline: float | None = None, progress: Progress | None = None) -> Caught:
-        """Index what changed: what was noted, and with ``scan`` what a look at the whole store finds."""
+        """Index what changed: what was noted, and then, with ``scan``, what a look at the whole store finds.
+
+        With a ``deadline`` it ends after the batch in which that comes; something is done every time.
+        """
         caught = Caught()
         if not scan and not self._is_behind():
             return caught
-        from agentm.index.keeping import changed_sources, work_off
+        from agentm.index.keeping import apply, changed_sources, work_off
 
-        started = time.monotonic()
-        work = changed_sources(self) if scan else {}
-        took = time.monotonic() - started
-        if work or self._is_behind():
-            try:
+        try:
+            if self._is_behind():
                 with self._writing():
-                    work_off(self, work, caught, deadline, progress)
-            except WriterBusyError:
-                caught.complete = False  # whoever it is works it off for all
-        if scan and caught.complete:
-            self._remember_scan(took)
+                    work_off(self, caught, deadline)
+            if scan and caught.complete:
+                work = self._looked(changed_sources, caught)
+                if work:
+                    with self._writing():
+                        apply(self, work, caught, deadline, progress)
+                caught.looked = True
+        except WriterBusyError:
+            caught.complete = False  # whoever it is works it off for all
         return caught
 
-    def _is_behind(self) -> bool:
-        """Whether something is known that is yet to be done."""
-        return todo.is_there(self.directory) or any(self.catalogue.untold()) or self._has_to_embed()
-
-    def _has_to_embed(self) -> bool:
-        return self.embedder is not None and bool(self.catalogue.unembedded(self.embedder.name, 1))
-
-    def is_cheap(self) -> bool:
-        """Whether a look at the whole store is worth its time now: it takes little, or the last was a while ago."""
-        took, when = self.catalogue.fact("scan seconds"), self.catalogue.fact("scanned at")
-        if took is None or when is None:
-            return True
-        return float(took) < _CHEAP_SCAN or abs(time.time() - float(when)) > _STALE
-
-    def _remember_scan(self, took: float) -> None:
-        """For `is_cheap`; not worth a flush of the disk where the next look is cheap as well."""
+    def _looked(self, look: Callable[[AccountIndex, Caught], Work], caught: Caught) -> Work:
+        """A look at the whole store, and how long it took: for `is_cheap`."""
+        started = time.monotonic()
+        work = look(self, caught)
+        took = time.monotonic() - started
         known = self.catalogue.fact("scan seconds")
+        # Not worth a flush of the disk where the next look is cheap as well.
         if known is None or max(took, float(known)) >= _CHEAP_SCAN:
             with self.catalogue.change():
                 self.catalogue.put_fact("scan seconds", f"{took:.3f}")
                 self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
             self.catalogue.settle()
+        return work
+
+    def _is_behind(self) -> bool:
+        """Whether something is known that is yet to be done."""
+        return todo.is_there(self.home) or self.catalogue.count_untold() > 0 or self._has_to_embed()
+
+    def _has_to_embed(self) -> bool:
+        return self.embedder is not None and bool(self.catalogue.unembedded(self.embedder.name, 1))
+
+    def is_cheap(self, patience: float) -> bool:
+        """Whether a look at the whole store takes so little that a question can wait for it."""
+        took = self.catalogue.fact("scan seconds")
+        return took is None or float(took) < max(_CHEAP_SCAN, patience * 0.8)
 
     @_alone
     def update(self, uris: Sequence[str]) -> bool:
-        """Index these now; False if somebody else is writing to the index."""
+        """Index these now; False if that cannot be done now, and then it is noted."""
         from agentm.index.keeping import apply
 
+        if not self.lasting:
+            return False
         try:
             with self._writing():
                 apply(self, dict.fromkeys(uris, ()), Caught())
-        except WriterBusyError:
-            todo.note(self.directory, uris)
+        except (OSError, sqlite3.Error):  # what is indexed late is written all the same
+            todo.note(self.home, uris)
             return False
         return True
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self.fulltext.begin()
+        """The one who writes to the index, in what lies in the directory now."""
+        with self._alone_on_this_machine():
+            self.refresh()
+            self.fulltext.begin()
+            try:
+                yield
+            finally:
+                self.fulltext.end()
+                self.catalogue.settle()
+
+    @contextmanager
+    def _alone_on_this_machine(self) -> Iterator[None]:
+        """WriterBusyError while another process writes to the index, builds a new one, or sets one aside."""
+        fd = os.open(os.path.join(self.home, _LOCK), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
+            if not try_flock(fd):
+                raise WriterBusyError(self.home)
             yield
         finally:
-            self.fulltext.end()
-            self.catalogue.settle()
+            os.close(fd)
 
     # Building it anew.
 
-    @_alone
     def rebuild(self, progress: Progress | None = None) -> Caught:
         """Build everything anew beside the old one, which answers until then. One that was cut short goes on."""
-        beside = AccountIndex(
-            self.directory + _REBUILT, self.backend, self.account, notes=self.notes, embedder=self.embedder
-        )
-        try:
-            with self._writing():  # nobody else changes the old one, or builds a new one
+        beside = _Beside(self.home, self.backend, self.account, notes=self.notes, embedder=self.embedder, part=_REBUILT)
+        with self._alone_on_this_machine():  # nobody else changes the old one, or builds a new one
+            try:
                 caught = beside.catch_up(progress=progress)
-                with beside.catalogue.change():
-                    beside.catalogue.put_fact(_COMPLETE, "yes")
-        finally:
-            beside.close()
-        self._exchange()
+            finally:
+                beside.close()
+            with self.lock:
+                self._shut()
+                self._exchange(beside.directory)
+                self._reopen()
         return caught
 
-    def _exchange(self) -> None:
+    def _exchange(self, new: str) -> None:
         """Put the new one in place of the old one. Whoever has the old one open goes on reading it until it looks."""
         import shutil
 
-        self.close()
-        old = f"{self.directory}.{os.getpid()}.old"
-        os.replace(self.directory, old)
-        os.replace(self.directory + _REBUILT, self.directory)
-        shutil.rmtree(old, ignore_errors=True)
-        self.vectors = None
-        self.catalogue, self.fulltext = self._opened()
+        if not _durable.exchange(self.directory, new):
+            self._set_aside()
+            _durable.replace(new, self.directory)
+        shutil.rmtree(new, ignore_errors=True)
 
 
-def _is_complete(directory: str) -> bool:
-    """Whether an index was built to its end there."""
-    if not os.path.isdir(directory):
-        return False
-    try:
-        catalogue = Catalogue(directory)
-    except (sqlite3.Error, OSError):
-        return False
-    try:
-        return catalogue.fact(_COMPLETE) is not None
-    finally:
-        catalogue.close()
+class _Beside(AccountIndex):
+    """An index that is being built by one who holds the lock already."""
+
+    @contextmanager
+    def _alone_on_this_machine(self) -> Iterator[None]:
+        yield
+
+    def _is_behind(self) -> bool:
+        """What is noted is for the one that is searched."""
+        return self.catalogue.count_untold() > 0 or self._has_to_embed()

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from agentm.index.prints import Print
     from agentm.index.sources import Source
 
-LAYOUT = 2
+LAYOUT = 3
 NAME = "catalogue.db"
+CURRENT = "current"
+"""The folder of an account's index that is searched; beside it lie its lock, and one that is being built."""
 
 _TABLES = """
 CREATE TABLE sources (
@@ -125,10 +127,11 @@ class Catalogue:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         self._db.close()
@@ -200,10 +203,15 @@ class Catalogue:
         sql = f"SELECT source, target, type, weight FROM edges WHERE source IN ({marks}) OR target IN ({marks})"
         return list(self._db.execute(sql, wanted + wanted))
 
-    def untold(self) -> tuple[list[str], list[str]]:
-        """What the full-text index may not know: sources that changed, and sources that are gone."""
-        changed = [row[0] for row in self._db.execute("SELECT uri FROM sources WHERE told = 0 ORDER BY uri")]
-        return changed, [row[0] for row in self._db.execute("SELECT uri FROM gone ORDER BY uri")]
+    def untold(self, limit: int) -> tuple[list[str], list[str]]:
+        """What the full-text index may not know: sources that changed, and sources that are gone; so many at most."""
+        changed = "SELECT uri FROM sources WHERE told = 0 LIMIT ?"
+        gone = "SELECT uri FROM gone LIMIT ?"
+        return tuple([row[0] for row in self._db.execute(sql, (limit,))] for sql in (changed, gone))  # type: ignore[return-value]
+
+    def count_untold(self) -> int:
+        sql = "SELECT (SELECT count(*) FROM sources WHERE told = 0) + (SELECT count(*) FROM gone)"
+        return int(self._db.execute(sql).fetchone()[0])
 
     # Changing it, inside `change`.
 

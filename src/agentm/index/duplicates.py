@@ -14,7 +14,7 @@ from agentm.context.reader import read_text
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError
 from agentm.index import todo
-from agentm.index.catalogue import NAME, Catalogue
+from agentm.index.catalogue import CURRENT, NAME, Catalogue
 from agentm.index.prints import Print, print_of
 from agentm.seam import StorageBackend
 
@@ -46,10 +46,12 @@ class Duplicates:
         return tuple(one for one in dict.fromkeys(found) if one != uri)
 
     def _indexed(self, directory: str) -> Catalogue:
-        if self._catalogue is None or not self._catalogue.is_at(directory):
-            if not os.path.exists(os.path.join(directory, NAME)):
-                raise FileNotFoundError(directory)
-            self._catalogue = Catalogue(directory)
+        current = os.path.join(directory, CURRENT)
+        if self._catalogue is None or not self._catalogue.is_at(current):
+            self.close()
+            if not os.path.exists(os.path.join(current, NAME)):
+                raise FileNotFoundError(current)
+            self._catalogue = Catalogue(current)
         return self._catalogue
 
     def _waiting(self, directory: str, made: Print, space: str) -> Iterator[str]:

@@ -67,9 +67,6 @@ class FullText:
                 writer.rollback()
             writer.wait_merging_threads()
 
-    def clear(self) -> None:
-        self._writer.delete_all_documents()
-
     def searcher(self) -> tantivy.Searcher:
         self._index.reload()
         return self._index.searcher()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 BATCH = 500
 """Sources that are told together: a commit costs the same for one and for many."""
 
+_SMALL_BATCH = 100
+"""While somebody waits for an answer."""
+
 Stamp = tuple[str, str | None]
 Work = Mapping[str, Sequence[Stamp]]
 """Sources to look at, and for each what the change feed said about its files."""
@@ -42,7 +46,7 @@ _LONGEST_CONTEXT = 2_000
 """Characters of a neighbour that an entry is found by."""
 
 
-def changed_sources(index: AccountIndex) -> Work:
+def changed_sources(index: AccountIndex, caught: Caught) -> Work:
     """What may have changed since the last look at the whole store, and what to remember of this one."""
     if not index.backend.capabilities.change_feed:
         from agentm.context.walk import nodes
@@ -51,11 +55,20 @@ def changed_sources(index: AccountIndex) -> Work:
         return dict.fromkeys((*there, *index.catalogue.uris()), ())
     below = Locator("") if index.notes else Locator(f"{ACCOUNTS}/{index.account}")
     work: dict[str, list[Stamp]] = {}
-    for change in require(index.backend, ChangeFeed).changes(index.catalogue.stamps(), below, skip=_NOT_TELLING):
-        uri = _source_at(index, change.locator)
-        if uri is not None:
-            work.setdefault(uri, []).append((change.locator.key, change.stamp))
+    try:
+        for change in require(index.backend, ChangeFeed).changes(index.catalogue.stamps(), below, skip=_NOT_TELLING):
+            uri = _source_at(index, change.locator)
+            if uri is not None:
+                work.setdefault(uri, []).append((change.locator.key, change.stamp))
+    except OSError as error:
+        _refuse_missing_store(error)
+        caught.complete = False  # a folder that cannot be looked at; what was found before it counts
     return work
+
+
+def _refuse_missing_store(error: OSError) -> None:
+    if getattr(error, "code", "") == "store_missing":
+        raise error
 
 
 def _source_at(index: AccountIndex, place: Locator) -> str | None:
@@ -76,20 +89,21 @@ def _uri_at(key: str) -> str | None:
 
 
 def is_note(key: str) -> bool:
-    """A markdown file outside the memories, not hidden."""
-    return key.endswith(".md") and not key.startswith(f"{ACCOUNTS}/") and "/." not in f"/{key}"
+    """A markdown file outside the memories, not hidden, and no copy that a sync client left of another."""
+    if not key.endswith(".md") or key.startswith(f"{ACCOUNTS}/") or "/." in f"/{key}":
+        return False
+    from agentm.conflicts import is_conflict_name
+
+    return not is_conflict_name(key.rpartition("/")[2], ())
 
 
-def work_off(
-    index: AccountIndex, work: Work, caught: Caught, deadline: float | None, progress: Progress | None
-) -> None:
-    """Everything there is to do, by the one who writes to the index."""
-    _tell(index)  # what a crash left
-    noted = {uri: work.get(uri, ()) for uri in todo.taken(index.directory)}
-    apply(index, noted, caught, deadline)
+def work_off(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
+    """Everything that is known to be left to do, by the one who writes to the index."""
+    _tell(index, caught, deadline)  # what a crash left
+    noted, size = todo.taken(index.home)
+    apply(index, dict.fromkeys(noted, ()), caught, deadline)
     if caught.complete:
-        todo.done(index.directory)
-        apply(index, {uri: work[uri] for uri in work if uri not in noted}, caught, deadline, progress)
+        todo.done(index.home, size)
     if index.embedder is not None:
         from agentm.index.meaning import embed
 
@@ -105,21 +119,25 @@ def apply(
 ) -> None:
     """Bring these sources to what the store holds, batch by batch."""
     uris = list(work)
-    for start in range(0, len(uris), BATCH):
-        if deadline is not None and time.monotonic() > deadline:
+    size = BATCH if deadline is None else min(BATCH, _SMALL_BATCH)
+    for start in range(0, len(uris), size):
+        if start and _is_late(deadline):
             caught.complete = False
             return
-        some = uris[start : start + BATCH]
-        _apply_some(index, some, caught, [stamp for uri in some for stamp in work[uri]])
+        _apply_some(index, {uri: work[uri] for uri in uris[start : start + size]}, caught, deadline)
         if progress is not None:
-            progress(start + len(some), len(uris))
+            progress(min(start + size, len(uris)), len(uris))
 
 
-def _apply_some(index: AccountIndex, uris: Sequence[str], caught: Caught, stamps: Iterable[Stamp]) -> None:
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
+
+
+def _apply_some(index: AccountIndex, work: Work, caught: Caught, deadline: float | None) -> None:
     from agentm.context.outbox import acknowledge
 
     catalogue = index.catalogue
-    found = {uri: _read(index, uri) for uri in uris}
+    found = dict(_all_read(index, work, caught))
     with catalogue.change():
         for uri, source in found.items():
             if source is None:
@@ -128,9 +146,20 @@ def _apply_some(index: AccountIndex, uris: Sequence[str], caught: Caught, stamps
             elif catalogue.known(uri) != (source.version, source.hash):
                 caught.changed += 1
                 catalogue.put(source)
-        catalogue.put_stamps(stamps)
-    _tell(index)
-    acknowledge(index.backend, _told(index, uris))
+            catalogue.put_stamps(work[uri])
+    _tell(index, caught, deadline)
+    with suppress(AgentmError, OSError):  # an event that stays is told once more, and does nothing
+        acknowledge(index.backend, _told(index, found))
+
+
+def _all_read(index: AccountIndex, uris: Iterable[str], caught: Caught) -> Iterator[tuple[str, Source | None]]:
+    """What the store holds of each; what it cannot say now stays as it is known."""
+    for uri in uris:
+        try:
+            yield uri, _read(index, uri)
+        except OSError as error:
+            _refuse_missing_store(error)
+            caught.complete = False
 
 
 def _told(index: AccountIndex, uris: Iterable[str]) -> dict[ContextUri, int]:
@@ -148,12 +177,14 @@ def _told(index: AccountIndex, uris: Iterable[str]) -> dict[ContextUri, int]:
     return told
 
 
-def _tell(index: AccountIndex) -> None:
+def _tell(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
     """Make the full-text index know what the catalogue has marked."""
-    while True:
-        changed, gone = index.catalogue.untold()
-        changed = changed[:BATCH]
+    for turn in count():
+        changed, gone = index.catalogue.untold(BATCH if deadline is None else min(BATCH, _SMALL_BATCH))
         if not changed and not gone:
+            return
+        if turn and _is_late(deadline):
+            caught.complete = False
             return
         for uri in gone:
             index.fulltext.replace(uri, ())

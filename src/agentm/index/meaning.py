@@ -19,20 +19,29 @@ log = logging.getLogger(__name__)
 EMBEDDER = "embedder"
 """The fact that names the embedder whose vectors are searched."""
 _AT_ONCE = 64
+_REST = 30.0
+"""Seconds that an embedder which failed is left alone."""
 
 
 def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> None:
     """Make vectors for the records that have none. What its embedder fails at is found by its words meanwhile."""
+    if time.monotonic() < index.embedder_rests_until and deadline is not None:
+        return
     vectors = _vectors(index, embedder)
     while some := index.catalogue.unembedded(embedder.name, _AT_ONCE):
-        if deadline is not None and time.monotonic() > deadline:
+        # While somebody waits, only if it has shown that it is quick enough.
+        if deadline is not None and time.monotonic() + index.embedding_takes > deadline:
             return
         records = [record for record, _ in some]
+        started = time.monotonic()
         try:
             vectors.add(records, embedder.embed([text for _, text in some]))
         except Exception as error:  # whatever an embedder does, full text goes on
             log.warning("%s gave no vectors for %d texts: %s", embedder.name, len(some), error)
+            index.embedder_rests_until = time.monotonic() + _REST
             return
+        finally:
+            index.embedding_takes = time.monotonic() - started
         with index.catalogue.change():
             index.catalogue.mark_embedded(embedder.name, records)
     if index.catalogue.fact(EMBEDDER) != embedder.name:

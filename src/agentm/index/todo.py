@@ -31,15 +31,16 @@ def is_there(directory: str) -> bool:
     return any(os.path.exists(os.path.join(directory, name)) for name in (NAME, _WORK))
 
 
-def taken(directory: str) -> list[str]:
-    """What was noted; for the one who writes to the index, who says when it is `done`."""
+def taken(directory: str) -> tuple[list[str], int]:
+    """What was noted, and how long the list was; for the one who writes to the index, who says when it is `done`."""
     work = os.path.join(directory, _WORK)
     with suppress(OSError):
         if not os.path.exists(work):
             os.replace(os.path.join(directory, NAME), work)
-        with open(work, encoding="utf-8") as file:
-            return list(dict.fromkeys(file.read().split("\n")[:-1]))
-    return []
+        with open(work, "rb") as file:
+            data = file.read()
+        return list(dict.fromkeys(data.decode("utf-8", "replace").split("\n")[:-1])), len(data)
+    return [], 0
 
 
 def waiting(directory: str) -> list[str]:
@@ -51,7 +52,9 @@ def waiting(directory: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def done(directory: str) -> None:
-    """What was taken is indexed."""
+def done(directory: str, size: int) -> None:
+    """What was taken is indexed. A list that has grown since, by one who had it open, is for the next time."""
+    work = os.path.join(directory, _WORK)
     with suppress(OSError):
-        os.unlink(os.path.join(directory, _WORK))
+        if os.path.getsize(work) <= size:
+            os.unlink(work)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Sequence
 from functools import cached_property
 from io import BytesIO
@@ -50,6 +49,8 @@ class Vectors:
         matrix = self._np.asarray(vectors, dtype="float32")
         if matrix.ndim != 2 or len(matrix) != len(records):
             raise EmbedderError(f"the embedder gave {matrix.shape} for {len(records)} texts; give one row for each.")
+        if not self._np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+            raise EmbedderError("the embedder gave a vector that is no direction: infinite, not a number, or all zero.")
         self._write(self._np.asarray(records, dtype="uint64"), self._unit(matrix))
         if len(self._names()) > MOST_FILES:
             self._join()
@@ -57,7 +58,7 @@ class Vectors:
     def _unit(self, matrix: Any) -> Any:
         """Of length one, so that a product is a similarity."""
         lengths = self._np.linalg.norm(matrix, axis=1, keepdims=True)
-        return self._np.nan_to_num(matrix / self._np.where(lengths > 0, lengths, 1.0)).astype("float32")
+        return (matrix / self._np.where(lengths > 0, lengths, 1.0)).astype("float32")
 
     def nearest(self, vector: Vector, limit: int) -> dict[int, float]:
         """The records whose vectors are nearest, with their similarities. Some of them may be gone by now."""
@@ -120,7 +121,3 @@ class Vectors:
         for name in names:
             os.unlink(os.path.join(self.path, name))
             os.unlink(os.path.join(self.path, name.removesuffix(_SUFFIX) + ".records.npy"))
-
-    def clear(self) -> None:
-        self._loaded.clear()
-        shutil.rmtree(self.path, ignore_errors=True)

@@ -20,7 +20,7 @@ from agentm.context.reader import read_version
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError
 from agentm.index.account import NOTES as NOTES_SPACE
-from agentm.index.catalogue import LAYOUT, NAME
+from agentm.index.catalogue import CURRENT, LAYOUT, NAME
 from agentm.index.sources import is_node
 from agentm.open import caller, index_directory
 from agentm.recall.budget import tokens
@@ -36,7 +36,7 @@ def ranking(store: StorageBackend, install_prefix: StrPath | None) -> Ranked | N
     """How to rank what is indexed of a store; None if there is no index of it."""
     ctx = caller(install_prefix=install_prefix)
     directory = index_directory(store, ctx.account_id, install_prefix, None)
-    if directory is None or not os.path.isfile(os.path.join(directory, NAME)):
+    if directory is None or not os.path.isfile(os.path.join(directory, CURRENT, NAME)):
         return None
 
     def ranked(query: str, project: str, left: int) -> str:
@@ -52,7 +52,7 @@ _Record = tuple[str, str, str, str]
 
 def _read(directory: str, project: str, space: str) -> list[_Record]:
     """The newest records of a project; none while the catalogue is being written and has a journal beside it."""
-    path = os.path.join(directory, NAME)
+    path = os.path.join(directory, CURRENT, NAME)
     if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
         return []
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as catalogue:

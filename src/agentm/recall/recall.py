@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -29,10 +29,14 @@ from agentm.seam import Locator, StorageBackend
 if TYPE_CHECKING:
     import tantivy
 
+MOST = 1_000
+"""Memories in one answer."""
 LONGEST_QUERY = 4_000
 """Characters that are looked at: more says nothing more about what is wanted."""
 _BRIEF = 30
 """Tokens of what has no abstract."""
+_ROUNDS = 4
+"""How often it is searched again for sources that others crowded out."""
 _MEANING = 0.4
 """The weight of an embedder's similarities beside what the words say."""
 _RECENT_DAYS = 30.0
@@ -68,7 +72,7 @@ def recall(
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
     asked = _checked(query, budget, limit)
     with index.lock:
-        complete = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap()).complete
+        caught = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap(patience))
         candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
         related_to = index.catalogue.edges([one.row.uri for one in candidates]) if related else []
     if recency:
@@ -79,7 +83,9 @@ def recall(
     shown = list(islice(there, limit))
     entries = _fitted(shown, budget)
     text = written(entries)
-    return Recall(query, tuple(entries), budget, tokens(text), len(shown) - len(entries), complete, text)
+    return Recall(
+        query, tuple(entries), budget, tokens(text), len(shown) - len(entries), caught.complete and caught.looked, text
+    )
 
 
 def _checked(query: str, budget: int, limit: int) -> str:
@@ -89,17 +95,20 @@ def _checked(query: str, budget: int, limit: int) -> str:
         raise InvalidQueryError(f"the budget is {budget!r}; give a number of tokens, such as 2000.")
     if not isinstance(limit, int) or limit < 1:
         raise InvalidQueryError(f"the limit is {limit!r}; give a number of memories, such as 10.")
+    if limit > MOST:
+        raise InvalidQueryError(f"the limit is {limit:,}; give at most {MOST:,}, and narrow the question instead.")
     return query[:LONGEST_QUERY]
 
 
 def _check_days(filters: Filters) -> Filters:
-    for day in (filters.since, filters.until):
-        try:
-            if day is not None:
-                date.fromisoformat(day[:10])
-        except (ValueError, TypeError):
-            raise InvalidQueryError(f"{day!r} is no day; write it like 2026-03-15.") from None
-    return filters
+    return replace(filters, since=_day(filters.since), until=_day(filters.until))
+
+
+def _day(text: str | None) -> str | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).date().isoformat()
+    except (ValueError, TypeError):
+        raise InvalidQueryError(f"{text!r} is no day; write it like 2026-03-15.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +121,9 @@ class _Candidate:
 
 def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, filters: Filters) -> list[_Candidate]:
     """The best record of each source, with scores between 0 and 1."""
-    from agentm.index.ranking import search
 
-    searcher = index.fulltext.searcher()
     readable = _readable(index, ctx)
-    restrict = _restriction(index.fulltext.schema, readable, filters)
-    hits = search(searcher, index.fulltext.schema, query, limit=limit * 2 + 5, restrict=restrict)
-    top = max((hit.score for hit in hits), default=0.0) or 1.0
-    scores = {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
+    scores = _scores(index, query, limit, _restriction(index.fulltext.schema, readable, filters))
     _add_meaning(scores, index.near(query, limit * 3))
     rows = index.catalogue.found(scores)
     sources = index.catalogue.sources({row.uri for row in rows.values()})
@@ -133,12 +137,40 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
     return list(best.values())
 
 
+_Scores = dict[int, tuple[float, dict[str, float]]]
+
+
+def _scores(index: AccountIndex, query: str, limit: int, restrict: tantivy.Query) -> _Scores:
+    """Records with their scores, between 0 and 1, of as many sources as are wanted.
+
+    A long source can be found in so many of its passages that it crowds out the others: then these are asked for alone.
+    """
+    import tantivy
+
+    from agentm.index.ranking import CANDIDATES, search
+
+    searcher, schema = index.fulltext.searcher(), index.fulltext.schema
+    scores: _Scores = {}
+    found: set[str] = set()
+    top = 0.0
+    for _ in range(_ROUNDS):
+        hits = search(searcher, schema, query, limit=CANDIDATES, restrict=restrict)
+        top = top or max((hit.score for hit in hits), default=0.0) or 1.0
+        scores |= {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
+        found |= {row.uri for row in index.catalogue.found(hit.record for hit in hits).values()}
+        if len(hits) < CANDIDATES or len(found) >= limit:
+            break
+        others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(found)))
+        restrict = tantivy.Query.boolean_query([(tantivy.Occur.Must, restrict), others])
+    return scores
+
+
 def _readable(index: AccountIndex, ctx: RequestContext) -> frozenset[str]:
     """The spaces that a caller may read."""
     return frozenset({*ctx.spaces, *ctx.visible, *([NOTES] if index.notes else [])})
 
 
-def _add_meaning(scores: dict[int, tuple[float, dict[str, float]]], near: Mapping[int, float]) -> None:
+def _add_meaning(scores: _Scores, near: Mapping[int, float]) -> None:
     """Similarities as a part of the score, from nothing for the least near to the full weight for the nearest."""
     low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
     for record, similarity in near.items():

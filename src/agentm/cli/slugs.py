@@ -1,3 +1,0 @@
-"""Names for memories."""
-
-from agentm.context.slugs import slug_of as slug_of
