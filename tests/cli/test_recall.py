@@ -97,3 +97,7 @@ def test_a_secret_and_a_duplicate_are_said(shell):
     shell.done("remember", "Likes tea.")
     code, out, err = shell("remember", "Likes tea.")
     assert (code, "likes-tea-2" in out, "events/likes-tea says the same" in err) == (0, True, True)
+
+
+def test_a_question_may_begin_with_a_dash(known):
+    assert "Ada" in known.done("recall", "--", "-looms")

@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, args: list[str]) -> argparse.Namespace:
         """Options may stand between the other arguments, as in ``relate A --type about B``."""
-        if self._subparsers is not None:  # those know only the plain order
+        if self._subparsers is not None or "--" in args:  # those know only the plain order
             return self.parse_args(args)
         return self.parse_intermixed_args(args)
 

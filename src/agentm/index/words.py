@@ -58,6 +58,8 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff"
+    # Korean has spaces, but what a word does in its sentence is tied to its end.
+    "\uac00-\ud7a3"
 )
 # What belongs to the letter before it though it is none: accents, Hebrew and Arabic points, the vowels of India.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u0670\u0900-\u0dff"
