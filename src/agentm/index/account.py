@@ -35,7 +35,10 @@ _SET_ASIDE = "set-aside"
 _LOCK = "lock"
 _COMPLETE = "complete"
 _CHEAP_SCAN = 0.1
+_RECENT = 1.0
 """Seconds."""
+_SHARE = 0.05
+"""Of its time, what a process that asks again and again spends on looking at the whole store."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,6 +97,7 @@ class AccountIndex:
         self.vectors: Vectors | None = None
         self.lock = RLock()
         """Held by whoever uses what is open here: threads share one connection."""
+        self._next_look = 0.0
         self.embedding_takes = 0.0
         self.embedder_rests_until = 0.0
         os.makedirs(home, exist_ok=True)
@@ -222,6 +226,7 @@ class AccountIndex:
         started = time.monotonic()
         work = look(self, caught)
         took = time.monotonic() - started
+        self._next_look = time.monotonic() + max(_RECENT, took / _SHARE)
         known = self.catalogue.fact("scan seconds")
         # Not worth a flush of the disk where the next look is cheap as well.
         if known is None or max(took, float(known)) >= _CHEAP_SCAN:
@@ -242,6 +247,10 @@ class AccountIndex:
         """Whether a look at the whole store takes so little that a question can wait for it."""
         took = self.catalogue.fact("scan seconds")
         return took is None or float(took) < max(_CHEAP_SCAN, patience * 0.8)
+
+    def was_looked_at(self) -> bool:
+        """Whether the last look at the whole store was so short a while ago that another is not worth it yet."""
+        return time.monotonic() < self._next_look
 
     @_alone
     def update(self, uris: Sequence[str]) -> bool:
