@@ -24,7 +24,7 @@ from agentm import (
     SecretFoundError,
     StorageBackend,
 )
-from tests.index.conftest import STORES, opened, tmp_path as tmp_path
+from tests.index.conftest import STORES, always_looking as always_looking, opened, tmp_path as tmp_path
 
 OWN = "ctx://acme/users/alice/memories"
 

@@ -282,6 +282,26 @@ def test_who_has_an_old_index_open_writes_to_the_new_one(tmp_path: Path) -> None
         assert sorted(fresh._index.catalogue.record_ids()) == told(fresh)
 
 
+def test_who_asks_again_and_again_does_not_look_at_the_whole_store_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account, "_RECENT", 3_600.0)
+    looks: list[int] = []
+    real = DeviceLocalBackend.changes
+
+    def changes(*args: Any, **options: Any) -> Any:
+        looks.append(1)
+        return real(*args, **options)
+
+    monkeypatch.setattr(DeviceLocalBackend, "changes", changes)
+    with opened(DeviceLocalBackend(tmp_path / "store"), tmp_path) as memory:
+        for n in range(5):
+            memory.remember(f"Loom number {n}.", slug=f"loom-{n}")
+            found = memory.recall("loom", patience=30.0)
+            assert (len(found), found.complete) == (n + 1, True)
+    assert len(looks) == 1
+
+
 def test_a_large_store_is_not_looked_at_whole_for_every_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

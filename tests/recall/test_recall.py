@@ -13,7 +13,7 @@ from agentm import DeviceLocalBackend, InvalidQueryError, Memory, Recall, Reques
 from agentm.index import keeping
 from agentm.memory import Note
 from agentm.recall.budget import tokens
-from tests.index.conftest import opened, tmp_path as tmp_path
+from tests.index.conftest import always_looking as always_looking, opened, tmp_path as tmp_path
 
 pytestmark = pytest.mark.spec("IDX-04")
 

@@ -72,7 +72,8 @@ def recall(
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
     asked = _checked(query, budget, limit)
     with index.lock:
-        caught = index.catch_up(deadline=time.monotonic() + patience, scan=index.is_cheap(patience))
+        looked = index.was_looked_at()
+        caught = index.catch_up(deadline=time.monotonic() + patience, scan=not looked and index.is_cheap(patience))
         candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
         related_to = index.catalogue.edges([one.row.uri for one in candidates]) if related else []
     if recency:
@@ -83,9 +84,8 @@ def recall(
     shown = list(islice(there, limit))
     entries = _fitted(shown, budget)
     text = written(entries)
-    return Recall(
-        query, tuple(entries), budget, tokens(text), len(shown) - len(entries), caught.complete and caught.looked, text
-    )
+    complete = caught.complete and (looked or caught.looked)
+    return Recall(query, tuple(entries), budget, tokens(text), len(shown) - len(entries), complete, text)
 
 
 def _checked(query: str, budget: int, limit: int) -> str:
