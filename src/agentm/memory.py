@@ -86,6 +86,7 @@ class Memory:
         user: str | None = None,
         agent: str | None = None,
         actor: str | None = None,
+        visible: Sequence[str] = (),
         install_prefix: str | os.PathLike[str] | None = None,
         index_root: str | os.PathLike[str] | None = None,
         embedder: Embedder | None = None,
@@ -93,10 +94,11 @@ class Memory:
     ) -> Memory:
         """The memory on a store: a backend, a folder, or (for none) the one that is configured.
 
-        An ``embedder`` adds what only a model knows to what the words say; none is needed. Plain ``notes`` of the store
-        belong to no account: they are recalled in the one that is configured for this machine, unless this says else.
+        ``visible`` names spaces of others (``user:bob``) that may be read too. An ``embedder`` adds what only a model
+        knows to what the words say; none is needed. Plain ``notes`` of the store belong to no account: they are
+        recalled in the one that is configured for this machine, unless this says else.
         """
-        ctx = caller(account, user, agent, actor=actor, install_prefix=install_prefix)
+        ctx = caller(account, user, agent, actor=actor, visible=tuple(visible), install_prefix=install_prefix)
         opened = open_store(
             store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder, notes=notes
         )

@@ -109,6 +109,7 @@ def caller(
     *,
     actor: str | None = None,
     sources: tuple[str, ...] = (),
+    visible: tuple[str, ...] = (),
     install_prefix: StrPath | None = None,
 ) -> RequestContext:
     """Who asks: as named, else as configured, else the login name in the account ``local``."""
@@ -117,6 +118,7 @@ def caller(
         account_id=checked_name(_chosen(account, config, settings.IDENTITY_ACCOUNT) or ACCOUNT, "account"),
         user_id=checked_name(_chosen(user, config, settings.IDENTITY_USER) or _login(), "user"),
         agent_id=checked_name(agent, "agent") if agent is not None else None,
+        visible=visible,
         actor=actor,
         sources=sources,
     )

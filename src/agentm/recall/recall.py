@@ -7,7 +7,7 @@ the caller: what was changed, deleted or is another's is never shown from a stal
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -124,7 +124,13 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
 
     readable = _readable(index, ctx)
     scores = _scores(index, query, limit, _restriction(index.fulltext.schema, readable, filters))
-    _add_meaning(scores, index.near(query, limit * 3))
+
+    def wanted(records: Iterable[int]) -> set[int]:
+        rows = index.catalogue.found(records)
+        held = index.catalogue.sources({row.uri for row in rows.values()})
+        return {record for record, row in rows.items() if row.uri in held and _admits(held[row.uri], readable, filters)}
+
+    _add_meaning(scores, index.near(query, limit, wanted))
     rows = index.catalogue.found(scores)
     sources = index.catalogue.sources({row.uri for row in rows.values()})
     best: dict[str, _Candidate] = {}
