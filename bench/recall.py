@@ -4,7 +4,8 @@
 
 The texts have 10 to 60 words drawn as a language draws them: few words often, many seldom. A query is three to five of
 the rarer words of one entry, which should then be among the first ten. Each part of agentm is measured in a process of
-its own; what is compared takes turns, so that a slow moment of the machine hits all of it. A million entries are not
+its own; what is compared takes turns, so that a slow moment of the machine hits all of it. agentm is asked as it comes,
+by words and their neighbours in meaning; the others have vectors of a model, their own full text, or both. A million entries are not
 laid out as files: a store made for this writes each of them down in the moment in which it is read.
 """
 
@@ -473,7 +474,7 @@ class Bench:
         figures = {name: row.figures[known] for name, known in names.items() if known in row.figures}
         waited = row.figures.get("indexed writes/s")
         note = f"durable; indexed at once too: {waited:,.0f} writes/s" if waited else row.note
-        return Peer(OWN, row.entries, "hybrid", figures, note)
+        return Peer(OWN, row.entries, "words+", figures, note)
 
     # The others.
 
@@ -527,6 +528,8 @@ class Bench:
                 peer.figures["p50, ms"] = quantile(answer["times"], 0.5)
                 peer.figures["p99, ms"] = quantile(answer["times"], 0.99)
                 peer.figures["R@10"] = hits(asked, answer["found"])
+                if len(answer["found"]) < len(asked):
+                    peer.note += f"; slow: R@10 of {len(answer['found'])} queries"
                 texts = [self.corpus.text(peer.entries + at) for at in range(WRITES)]
                 peer.figures["writes/s"] = WRITES / ask(verb="write", texts=texts, first=peer.entries)["seconds"]
             except Unavailable as why:

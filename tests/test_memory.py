@@ -102,6 +102,12 @@ def test_many_at_once_each_from_its_own_source(memory: Memory) -> None:
         memory.remember_many(notes[:1])
 
 
+def test_many_that_say_the_same_get_names_of_their_own(memory: Memory) -> None:
+    memory.remember("Ada builds looms.")
+    receipts = memory.remember_many([Note("Ada builds looms.", sources=(f"chat-{n}",)) for n in range(3)])
+    assert [receipt.uri.rpartition("/")[2] for receipt in receipts] == [f"ada-builds-looms-{n}" for n in (2, 3, 4)]
+
+
 def test_forget_undo_move_and_history(memory: Memory) -> None:
     memory.remember("One.", to="events/a")
     memory.remember("Two.", to="events/a")

@@ -164,7 +164,8 @@ class Memory:
             _check_given(note.text, note.tags)
         cleaned = [(note, *without_secrets(note.text, policy)) for note in given_notes]
         given = [replace(note, text=text) for note, text, _ in cleaned]
-        nodes = [(self._from(note.sources), self._node(note)) for note in given]
+        taken: set[str] = set()
+        nodes = [(self._from(note.sources), self._node(note, taken)) for note in given]
         receipts: list[Receipt] = []
         for start, end in _runs([ctx.sources for ctx, _ in nodes]):
             batch = [node for _, node in nodes[start:end]]
@@ -282,9 +283,13 @@ class Memory:
     def _from(self, sources: Sequence[str]) -> RequestContext:
         return replace(self.ctx, sources=tuple(sources)) if sources else self.ctx
 
-    def _node(self, note: Note) -> ContextNode:
-        slug = note.slug or _slug(note.text)
-        uri = self.address(f"{note.category}/{slug}")
+    def _node(self, note: Note, taken: set[str]) -> ContextNode:
+        """One of many: without a name, it gets one that no other of them has."""
+        if note.slug is not None:
+            uri = self.address(f"{note.category}/{note.slug}")
+        else:
+            uri = next(uri for uri in self._free_addresses(note.category, _slug(note.text)) if uri not in taken)
+        taken.add(uri)
         return ContextNode(uri, _headed(note.text, note.when, note.who), tags=note.tags, relations=note.relations)
 
     def _write_at(
