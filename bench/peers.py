@@ -301,7 +301,7 @@ class Session:
         return {"seconds": time.perf_counter() - started}
 
     def search(self, queries: Sequence[str], rounds: int, seconds: float) -> dict[str, Any]:
-        """Each query once, and then round by round against the clock; who is slow is asked less, but never a handful."""
+        """Each query once, and then round by round against the clock; who is slow is asked less."""
         deadline = time.perf_counter() + seconds
         found: list[list[int]] = []
         times: list[float] = []

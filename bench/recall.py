@@ -4,9 +4,10 @@
 
 The texts have 10 to 60 words drawn as a language draws them: few words often, many seldom. A query is three to five of
 the rarer words of one entry, which should then be among the first ten. Each part of agentm is measured in a process of
-its own; what is compared takes turns, so that a slow moment of the machine hits all of it. agentm is asked as it comes,
-by words and their neighbours in meaning; the others have vectors of a model, their own full text, or both. A million entries are not
-laid out as files: a store made for this writes each of them down in the moment in which it is read.
+its own, and takes turns with the bare thing beside it, so that a slow moment of the machine hits both. The others come
+one after the other in the same run: they have vectors of a model, their own full text, or both, and agentm is asked as
+it comes, by words and their neighbours in meaning. A million entries are not laid out as files: a store made for this
+writes each of them down in the moment in which it is read.
 """
 
 from __future__ import annotations
