@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
 from agentm.context.node import ContextNode, RelationEdge
-from agentm.context.secrets import ALLOW, REDACT, REFUSE, without_secrets
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_place, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
@@ -117,7 +116,7 @@ class Memory:
         who: str | None = None,
         sources: Sequence[str] = (),
         if_version: int | None = None,
-        secrets: str = REFUSE,
+        secrets: str = "refuse",
         duplicates: bool = True,
         wait: bool = False,
     ) -> Receipt:
@@ -131,6 +130,8 @@ class Memory:
         What looks like a secret is refused, or with ``secrets="redact"`` taken out, or with ``"allow"`` kept. The
         receipt names ``duplicates``: what says the same, or nearly; they are looked for unless that is False.
         """
+        from agentm.context.secrets import without_secrets
+
         _check_given(text, tags)
         tags = tags if project is None else [*tags, f"{PROJECT_TAG}{project}"]
         ctx = self._from(sources)
@@ -152,12 +153,14 @@ class Memory:
         return receipt
 
     def remember_many(
-        self, notes: Iterable[Note], *, secrets: str = REFUSE, progress: Progress | None = None
+        self, notes: Iterable[Note], *, secrets: str = "refuse", progress: Progress | None = None
     ) -> list[Receipt]:
         """Write many things down, new ones, sharing the cost of making them durable; in the order given.
 
         Secrets are treated as by `remember`; where they are refused, nothing is written. Duplicates are not looked for.
         """
+        from agentm.context.secrets import without_secrets
+
         policy = _policy(secrets)
         given_notes = list(notes)
         for note in given_notes:
@@ -353,7 +356,7 @@ def _check_given(text: object, tags: object) -> None:
 
 
 def _policy(secrets: str) -> str:
-    if secrets not in (REFUSE, REDACT, ALLOW):
+    if secrets not in ("refuse", "redact", "allow"):
         raise InvalidNodeError(f"secrets is {secrets!r}; it can be 'refuse', 'redact' or 'allow'.")
     return secrets
 

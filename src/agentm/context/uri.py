@@ -10,7 +10,6 @@ A place is ``accounts/`` and the rest of the URI, unchanged.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -144,6 +143,8 @@ def _in_section(account: str, owner: str, head: tuple[str, ...], rest: tuple[str
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
+    import difflib  # only a mistake needs it
+
     if word in known:
         return word
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)

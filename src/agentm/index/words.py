@@ -65,11 +65,7 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u0670\u0900-\u0dff"
 _PICTURES = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff"
 _LETTER = f"[^\\W_{_UNSPACED}]"
-_WORD = re.compile(
-    f"[0-9]+(?:[.,:][0-9]+)+|[{_UNSPACED}]+|[\U0001f1e6-\U0001f1ff]{{2}}|[{_PICTURES}]|{_LETTER}+(?:['{_MARKS}]+{_LETTER}*)*"
-)
 _ASCII_WORD = re.compile("[0-9]+(?:[.,:][0-9]+)+|[a-z0-9]+(?:'[a-z0-9]+)*")
-_RUN = re.compile(f"[{_UNSPACED}]")
 _ISO_DAY = re.compile(r"\b(\d{4})-(\d\d?)-(\d\d?)\b")
 _MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS) + "|sept"
 _DAY_AND_MONTH = re.compile(
@@ -77,12 +73,26 @@ _DAY_AND_MONTH = re.compile(
 )
 _THIS_OR_LAST = re.compile(r"\b(this|last|past) (week|month|year)\b")
 _TIED_ON = re.compile("'(?:d|ll|m|re|s|ve)$")
-_LATIN_ACCENT = re.compile("(?<=[a-z])[\u0300-\u036f]+")
-_SCRIPTS = (
-    (re.compile("[\u0400-\u052f]"), "russian"),
-    (re.compile("[\u0370-\u03ff]"), "greek"),
-    (re.compile("[\u0600-\u06ff]"), "arabic"),
-)
+_SCRIPTS = (("\u0400", "\u052f", "russian"), ("\u0370", "\u03ff", "greek"), ("\u0600", "\u06ff", "arabic"))
+
+
+# Ranges of characters take long to compile, and most texts here have none of them.
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(
+        f"[0-9]+(?:[.,:][0-9]+)+|[{_UNSPACED}]+|[\U0001f1e6-\U0001f1ff]{{2}}|[{_PICTURES}]"
+        f"|{_LETTER}+(?:['{_MARKS}]+{_LETTER}*)*"
+    )
+
+
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]")
+
+
+@cache
+def _latin_accent() -> re.Pattern[str]:
+    return re.compile("(?<=[a-z])[\u0300-\u036f]+")
 
 
 def terms(text: str) -> list[str]:
@@ -99,7 +109,7 @@ def stems(words: list[str]) -> list[str]:
 
 
 def _other_stem(term: str) -> str:
-    language = next((language for script, language in _SCRIPTS if script.match(term)), None)
+    language = next((language for first, last, language in _SCRIPTS if first <= term[:1] <= last), None)
     return _stemmer(language).analyze(term)[0] if language else term
 
 
@@ -144,8 +154,8 @@ def _ascii_words(text: str) -> list[str]:
 
 def _words(text: str) -> list[str]:
     found: list[str] = []
-    for word in _WORD.findall(_fold(text)):
-        if _RUN.match(word):
+    for word in _word().findall(_fold(text)):
+        if _run().match(word):
             found += [word[at : at + 2] for at in range(len(word) - 1)] or [word]
         else:
             found.append(_bare(word))
@@ -155,7 +165,7 @@ def _words(text: str) -> list[str]:
 def _fold(text: str) -> str:
     """Case, width and the accents of Latin letters gone; in other scripts an accent may make another letter."""
     apart = unicodedata.normalize("NFKD", text.replace("\u2019", "'").casefold())
-    return unicodedata.normalize("NFKC", _LATIN_ACCENT.sub("", apart))
+    return unicodedata.normalize("NFKC", _latin_accent().sub("", apart))
 
 
 def _bare(word: str) -> str:

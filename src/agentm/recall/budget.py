@@ -21,16 +21,19 @@ _PIECE = re.compile(
     # One token each: a number, signs, a line break, indentation, and the blank before a number, which stays alone.
     r"|(?P<one>[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|\n+|[^\S\n]{2,}|[^\S\n](?=[0-9]))"
     r"|(?P<none>\s)"
-    r"|(?P<alphabet>[\u0370-\u052f\u0590-\u06ff\u0900-\u097f\u0e00-\u0e7f])"
-    r"|(?P<common>[\u00a0-\u024f\u1e00-\u1eff\u2000-\u206f\u3000-\u9fff\uac00-\ud7a3\uff00-\uffef])"
-    r"|(?P<basic>[\u0000-\uffff])"
-    r"|(?P<other>.)",
+    # Not by ranges here: those take longer to compile than a short text takes to count.
+    r"|(?P<foreign>[^\x00-\x7f])"
+    r"|(?P<basic>.)",
     re.DOTALL,
 )
+_ALPHABETS = ((0x0370, 0x052F), (0x0590, 0x06FF), (0x0900, 0x097F), (0x0E00, 0x0E7F))
+_COMMON = (
+    (0x00A0, 0x024F), (0x1E00, 0x1EFF), (0x2000, 0x206F), (0x3000, 0x9FFF), (0xAC00, 0xD7A3), (0xFF00, 0xFFEF),
+)  # fmt: skip
 # A word with the blank before it: what is in one has no effect on the count of the next.
 _CHUNK = re.compile(r" ?[^ ]+| +")
 # In quarters of a token, per character.
-_QUARTERS = {"noise": 3.2, "none": 0.0, "alphabet": 3.0, "common": 5.0, "basic": 9.0, "other": 12.0}
+_QUARTERS = {"noise": 3.2, "none": 0.0, "basic": 9.0}
 _LONG_WORD = 13
 """Characters; words this long are rare ones, made of small parts."""
 
@@ -46,13 +49,24 @@ def _quarters_of(chunk: str) -> float:
 
 
 def _quarters(piece: re.Match[str]) -> float:
-    kind, length = piece.lastgroup or "other", piece.end() - piece.start()
+    kind, length = piece.lastgroup or "basic", piece.end() - piece.start()
     if kind == "one":
         return 4
     if kind in ("word", "name", "capitals"):
         step = {"word": 6, "name": 5, "capitals": 4}[kind]
         return 4 * ((length + 2) // 3 if length >= _LONG_WORD else 1 + (length - 1) // step)
+    if kind == "foreign":
+        return _foreign(ord(piece[0]))
     return _QUARTERS[kind] * length
+
+
+@lru_cache(maxsize=10_000)
+def _foreign(number: int) -> float:
+    if any(first <= number <= last for first, last in _ALPHABETS):
+        return 3.0
+    if any(first <= number <= last for first, last in _COMMON):
+        return 5.0
+    return 9.0 if number <= 0xFFFF else 12.0
 
 
 def _size(text: str) -> int:
@@ -87,7 +101,7 @@ def _room(text: str, budget: int) -> int:
 
 
 def _border(text: str, room: int) -> int:
-    from agentm.context.prose import sentence_ends  # most texts fit, and then this costs a start nothing
+    from agentm.context.prose import sentence_ends  # only what is cut needs it
 
     start = text[:room]
     paragraph = start.rfind("\n\n")
