@@ -336,6 +336,23 @@ def test_damage_that_is_only_found_when_it_is_read_is_mended(tmp_path: Path, par
         assert len(uris(memory, "loom", limit=50, budget=100_000)) == 40
 
 
+@pytest.mark.spec("IDX-01")
+@pytest.mark.parametrize("part", ["", "current", "current/fulltext", "current/catalogue.db"])
+def test_an_index_that_is_deleted_while_it_is_open_costs_no_answer(tmp_path: Path, part: str) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    with opened(store, tmp_path) as memory, opened(store, tmp_path) as other:
+        memory.remember("Ada builds looms.", slug="looms")
+        assert uris(memory, "looms") == uris(other, "looms") == ["looms"]
+        place = index_directory(tmp_path) / part
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+        memory.remember("Ada mends looms.", slug="mends")
+        other.remember("Ada sells looms.", slug="sells")
+        for one in (other, memory):
+            assert set(uris(one, "looms")) == {"looms", "mends", "sells"}
+    with opened(store, tmp_path) as fresh:
+        assert set(uris(fresh, "looms")) == {"looms", "mends", "sells"}
+
+
 class Refusing(DeviceLocalBackend):
     """A store that cannot say what one of its notes holds, or takes nothing."""
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NAME = "fulltext"
 _HEAP = 30_000_000
+_META = "meta.json"
+"""tantivy's own."""
 
 
 class WriterBusyError(OSError):
@@ -34,10 +36,12 @@ class FullText:
 
         self.path = os.path.join(directory, NAME)
         os.makedirs(self.path, exist_ok=True)
-        self.is_new = not os.path.exists(os.path.join(self.path, "meta.json"))
+        self.is_new = not os.path.exists(os.path.join(self.path, _META))
         self.schema: tantivy.Schema = schema()
         self._index = tantivy.Index(self.schema, path=self.path, reuse=True)
         self._writer: Any = None
+        self._uncommitted = False
+        self._seen: tuple[int, int] | None = None
 
     def begin(self) -> None:
         """Become the one who writes; WriterBusyError while somebody else does."""
@@ -51,22 +55,33 @@ class FullText:
         """What is found of a source, instead of what was found of it."""
         from agentm.index.schema import document
 
+        self._uncommitted = True
         self._writer.delete_documents_by_term("uri", uri)
         for entry in entries:
             self._writer.add_document(document(entry))
 
     def commit(self) -> None:
         self._writer.commit()
-        self._index.reload()
+        self._uncommitted = False
 
     def end(self) -> None:
         """Let others write; what was not committed is gone."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            with suppress(ValueError):
-                writer.rollback()
+            if self._uncommitted:
+                with suppress(ValueError):
+                    writer.rollback()
+                self._uncommitted = False
             writer.wait_merging_threads()
 
     def searcher(self) -> tantivy.Searcher:
-        self._index.reload()
+        """On the last commit, whoever made it."""
+        try:
+            meta = os.stat(os.path.join(self.path, _META))  # replaced by every commit
+        except FileNotFoundError as cause:
+            raise ValueError("the full-text index is gone") from cause  # as tantivy says it
+        seen = (meta.st_ino, meta.st_mtime_ns)
+        if seen != self._seen:
+            self._index.reload()
+            self._seen = seen
         return self._index.searcher()
