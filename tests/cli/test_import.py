@@ -120,7 +120,7 @@ def test_progress_is_shown_on_a_terminal(shell, home, monkeypatch):
     talks = [{"id": str(n), "memory": f"Fact {n}."} for n in range(300)]
     (Path(home) / "m.json").write_text(json.dumps(talks))
     monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: True)
-    monkeypatch.setattr("agentm.cli.import_._EVERY", 0.0)
+    monkeypatch.setattr("agentm.cli.progress._EVERY", 0.0)
     code, out, err = shell("import", os.path.join(home, "m.json"))
     assert (code, out.startswith("300 new")) == (0, True)
     assert "of 300; Ctrl-C does no harm" in err
@@ -146,7 +146,7 @@ def test_ctrl_c_leaves_whole_memories_and_a_second_run_finishes(shell, home, mon
     path = os.path.join(home, "m.json")
     Path(path).write_text(json.dumps(talks))
     with monkeypatch.context() as patched:
-        patched.setattr("agentm.cli.import_._EVERY", 0.0)
+        patched.setattr("agentm.cli.progress._EVERY", 0.0)
         patched.setattr(sys, "stderr", Impatient())
         assert shell("import", path)[0] == 130
     assert shell.json("repair")["alerts"] == 0

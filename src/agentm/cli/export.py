@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import BinaryIO
 
 from agentm.backends import _durable
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
+from agentm.cli.progress import progress
 from agentm.cli.texts import one_line
 from agentm.context.folders import not_found
 from agentm.context.uri import ContextUri, parse_place
@@ -29,9 +28,6 @@ EXAMPLES = """\
   agentm export people.zip --place entities
   agentm export scout.zip --agent scout --json"""
 
-_EVERY = 0.2
-"""Seconds."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE.zip", help="the zip to write")
@@ -45,8 +41,8 @@ def run(options: Namespace) -> int:
     place = memories.place(options.place)
     if os.path.lexists(options.file) and not options.force:
         raise AlreadyExistsError(f"{options.file} is there already; choose another name, or replace it with --force.")
-    with _progress() as progress:
-        report = _write(options.file, lambda file: _export(memories, place, file, progress))
+    with progress(_so_far) as told:
+        report = _write(options.file, lambda file: _export(memories, place, file, told))
     if options.json:
         print_json({"file": options.file, **asdict(report)})
         return 1 if report.left_out else 0
@@ -57,8 +53,8 @@ def run(options: Namespace) -> int:
     return 1 if report.left_out else 0
 
 
-def _export(memories: Memories, place: str, file: BinaryIO, progress: Callable[[int], None] | None) -> ExportReport:
-    report = export(memories.fs.backend, memories.ctx, place, file, progress)
+def _export(memories: Memories, place: str, file: BinaryIO, told: Callable[[int], None] | None) -> ExportReport:
+    report = export(memories.fs.backend, memories.ctx, place, file, told)
     address = parse_place(place)
     if isinstance(address, ContextUri) and not report.exported and not report.left_out:
         with memories.suggesting(place):
@@ -85,22 +81,5 @@ def _write(path: str, fill: Callable[[BinaryIO], ExportReport]) -> ExportReport:
     return report
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None] | None]:
-    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    due = time.monotonic() + _EVERY
-
-    def show(done: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + _EVERY
-            say(f"\r\033[Kagentm: {done:,} written; Ctrl-C leaves nothing behind", sys.stderr, end="")
-            sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        say("\r\033[K", sys.stderr, end="")
+def _so_far(done: int) -> str:
+    return f"{done:,} written; Ctrl-C leaves nothing behind"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
 from agentm.cli.dispatch import UsageError, nearest
 from agentm.cli.memories import Memories, add_caller_arguments, add_secrets_argument
 from agentm.cli.output import print_json, say
+from agentm.cli.progress import progress
 from agentm.cli.texts import one_line
 from agentm.importing.items import Kind
 from agentm.importing.kinds import AGENTM, KINDS, detect
@@ -33,9 +31,6 @@ EXAMPLES = """\
   agentm import chatgpt-export.zip --json
   agentm import backup.zip"""
 
-_EVERY = 0.2
-"""Seconds."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a folder, a file or a zip")
@@ -52,8 +47,8 @@ def run(options: Namespace) -> int:
     kind = _named(options.kind) if options.kind is not None else detect(options.path)
     if options.kind is None and not options.json:
         say(f"agentm: hint: {one_line(options.path)} is {kind.what} ({kind.name}).", sys.stderr)
-    with _progress() as progress:
-        report = _import(memories, kind, options, progress)
+    with progress(_so_far) as told:
+        report = _import(memories, kind, options, told)
     report.outcomes.sort(key=lambda one: one.source)
     if options.json:
         print_json(_as_json(report, kind, options))
@@ -62,8 +57,8 @@ def run(options: Namespace) -> int:
     return 1 if report.of(Action.LEFT_OUT) else 0
 
 
-def _import(memories: Memories, kind: Kind, options: Namespace, progress: Progress | None) -> ImportReport:
-    chosen = {"force": options.force, "dry_run": options.dry_run, "progress": progress}
+def _import(memories: Memories, kind: Kind, options: Namespace, told: Progress | None) -> ImportReport:
+    chosen = {"force": options.force, "dry_run": options.dry_run, "progress": told}
     if kind is AGENTM:
         from agentm.importing.restore import restore
 
@@ -83,29 +78,8 @@ def _named(name: str) -> Kind:
     return known[name]
 
 
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    due = time.monotonic() + _EVERY
-
-    def show(done: int, total: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + _EVERY
-            say(
-                f"\r\033[Kagentm: {done:,} of {total:,}; Ctrl-C does no harm",
-                sys.stderr,
-                end="",
-            )
-            sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        say("\r\033[K", sys.stderr, end="")
+def _so_far(done: int, total: int) -> str:
+    return f"{done:,} of {total:,}; Ctrl-C does no harm"
 
 
 def _show(report: ImportReport, memories: Memories, dry_run: bool) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
+from agentm.cli.progress import progress
 
 DESCRIPTION = """\
 Bring the index of what can be recalled up to date: what changed, or with --full everything anew (recall answers from
@@ -20,9 +18,6 @@ EXAMPLES = """\
   agentm reindex --full
   agentm reindex --json"""
 
-_EVERY = 0.2
-"""Seconds."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="build it anew from nothing")
@@ -31,8 +26,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     memories = Memories(options)
-    with memories.memory as memory, _progress() as progress:
-        caught = memory.reindex(progress=progress) if options.full else memory.catch_up(progress=progress)
+    with memories.memory as memory, progress(_so_far) as told:
+        caught = memory.reindex(progress=told) if options.full else memory.catch_up(progress=told)
         status = memory.status()["index"]
     if options.json:
         print_json({**asdict(caught), "index": status})
@@ -45,22 +40,5 @@ def run(options: Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    due = 0.0
-
-    def show(done: int, total: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + _EVERY
-            say(f"\r\033[Kagentm: indexed {done:,} of {total:,}; Ctrl-C does no harm", sys.stderr, end="")
-            sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        say("\r\033[K", sys.stderr, end="")
+def _so_far(done: int, total: int) -> str:
+    return f"indexed {done:,} of {total:,}; Ctrl-C does no harm"

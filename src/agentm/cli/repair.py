@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from agentm.cli.memories import configured_store
 from agentm.cli.output import add_common_arguments, print_json, say
+from agentm.cli.progress import progress
 from agentm.cli.texts import one_line
 from agentm.context.repair import Finding, RepairReport, repair
 
@@ -24,10 +22,6 @@ EXAMPLES = """\
   agentm repair --account acme --json"""
 
 
-_EVERY = 0.2
-"""Seconds."""
-
-
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--account", metavar="NAME", help="only this account (default: all of them)")
@@ -37,8 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     # What the log says about alerts is said below, once.
     logging.getLogger("agentm.context").addHandler(logging.NullHandler())
-    with _progress() as progress:
-        report = repair(configured_store(options), account=options.account, dry_run=options.dry_run, progress=progress)
+    with progress(_so_far) as told:
+        report = repair(configured_store(options), account=options.account, dry_run=options.dry_run, progress=told)
     if options.json:
         print_json(_as_json(report, options.dry_run))
     else:
@@ -46,26 +40,9 @@ def run(options: Namespace) -> int:
     return 1 if report.alerts else 0
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[RepairReport], None] | None]:
-    """On a terminal, a line that says how far it is, a few times a second; gone when it is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    due = time.monotonic() + _EVERY
-
-    def show(report: RepairReport) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + _EVERY
-            found = f", {len(report.findings):,} with something to do" if report.findings else ""
-            say(f"\r\033[Kagentm: looked at {report.scanned:,}{found}; Ctrl-C does no harm", sys.stderr, end="")
-            sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        say("\r\033[K", sys.stderr, end="")
+def _so_far(report: RepairReport) -> str:
+    found = f", {len(report.findings):,} with something to do" if report.findings else ""
+    return f"looked at {report.scanned:,}{found}; Ctrl-C does no harm"
 
 
 def _show(report: RepairReport, dry_run: bool) -> None:
