@@ -334,3 +334,14 @@ def test_while_one_tells_an_event_another_does_not_tell_a_newer_one(fs, store, i
     OutboxWorker(store, Slow(), clock=clock).run_once()
     assert said == [0, -1, -2]
     assert index.heard == []
+
+
+def test_events_up_to_what_an_index_knows_are_let_go_of_and_newer_ones_stay(fs, store):
+    fs.write_node(memory("One."), ALICE)
+    fs.write_node(memory("Two."), ALICE)
+    outbox.acknowledge(store, {parse_uri(VISIT): 1})
+    assert [event.version for event in waiting(store)] == [2]
+    assert applied_version(store, place()) == 1
+    outbox.acknowledge(store, {parse_uri(VISIT): 2})
+    assert waiting(store) == []
+    assert applied_version(store, place()) == 2

@@ -277,6 +277,8 @@ def test_who_has_an_old_index_open_writes_to_the_new_one(tmp_path: Path) -> None
         other.catch_up()
         memory.reindex()
         assert other.remember("A walrus.", slug="walrus", wait=True).indexed == "yes"
+        assert sorted(memory._index.catalogue.record_ids()) == told(memory)
+        assert memory._index.catalogue.known(memory.address("events/walrus")) is not None
     with opened(store, tmp_path) as fresh:
         assert uris(fresh, "walrus")[0] == "walrus"
         assert sorted(fresh._index.catalogue.record_ids()) == told(fresh)
@@ -451,6 +453,15 @@ def test_neighbours_of_one_thread_help_to_find_each_other(memory: Memory) -> Non
     memory.remember("Definitely turquoise.", slug="b", sources=["chat-1"], when="2026-01-02")
     memory.remember("Definitely on Tuesday.", slug="c", sources=["chat-2"], when="2026-01-03")
     assert set(uris(memory, "colour of the boat")[:2]) == {"a", "b"}
+
+
+@pytest.mark.spec("IDX-05")
+def test_neighbours_that_part_no_longer_help_to_find_each_other(memory: Memory) -> None:
+    memory.remember("Which colour would you paint the boat?", slug="a", sources=["chat-1"], when="2026-01-01")
+    memory.remember("Definitely turquoise.", slug="b", sources=["chat-1"], when="2026-01-02")
+    assert set(uris(memory, "boat")) == {"a", "b"}
+    memory.remember("Which colour would you paint the boat?", slug="a", sources=["chat-2"], when="2026-01-01")
+    assert uris(memory, "boat") == ["a"]
 
 
 @pytest.mark.spec("IDX-02")
