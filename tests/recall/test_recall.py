@@ -169,6 +169,12 @@ def test_what_was_deleted_or_changed_behind_the_back_of_the_index_is_never_shown
     assert "fishes" not in found.markdown
 
 
+def test_a_half_saved_edit_is_not_shown(memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "store/accounts/acme/users/alice/memories/events/looms/content.md").write_text("Ada builds lo")
+    [found] = memory.recall("Ada builds looms", limit=1, patience=30.0)
+    assert (found.version, found.text.strip()) == (1, "Ada builds looms.")
+
+
 def test_why_each_is_there_is_said_and_gentle_signals_can_be_turned_off(memory: Memory) -> None:
     memory.relate("events/looms", "cases/malmo")
     memory.catch_up()

@@ -292,9 +292,8 @@ def _node(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> Cont
         return None
     if meta.status is NodeStatus.ACTIVE and meta.version == one.source.version:
         content = read_text(backend, address.locator.child(CONTENT))
-        if content is not None and digest(content) == meta.parts.get(
-            CONTENT
-        ):  # as it was indexed: no need to read more
+        # As it was indexed: no need to read more.
+        if content is not None and digest(content) == meta.parts.get(CONTENT):
             held = one.source
             return ContextNode(meta.uri, content, held.abstract, held.overview, version=meta.version, actor=meta.actor)
     version = read_version(backend, address.locator)
