@@ -17,13 +17,13 @@ import re
 import socket
 import unicodedata
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
+from agentm.records import record_class
 from agentm.seam import ROOT, ChangeFeed, Locator, StorageBackend, require
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class ConflictFile:
     """One conflict copy, the file it is a copy of, and whose spelling it has."""
 

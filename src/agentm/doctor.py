@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -20,6 +19,7 @@ from agentm.backends._durable import dead_temps
 from agentm.config import StrPath
 from agentm.conflicts import detect_conflict_files
 from agentm.errors import AgentmError, ConfigError, StorageSelectionError
+from agentm.records import field_names, record_class
 from agentm.seam import Capabilities, StorageBackend
 from agentm.seam.registry import BUILT_IN, ENTRY_POINT_GROUP
 from agentm.selection import StoragePreview, confirm_required, select_backend, shown, storage_preview, store_place
@@ -28,7 +28,7 @@ _SKEW_SECONDS = 120.0
 _LOOKED_AT = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Finding:
     """One line of the doctor's: ``status`` is ok, warn or fail."""
 
@@ -98,7 +98,7 @@ def confirm(names: list[str], install_prefix: StrPath | None = None) -> str:
 
     A name that is no capability is refused before any store is looked at.
     """
-    known = [flag.name for flag in fields(Capabilities)]
+    known = list(field_names(Capabilities))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         what = f"unknown capability: {', '.join(shown(name) for name in unknown)}" if unknown else "no capability named"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from agentm.context import folders, history
@@ -23,6 +22,7 @@ from agentm.context.reader import kept_version, read_meta, read_text, read_versi
 from agentm.context.tenancy import RequestContext, check, may
 from agentm.context.uri import ContextUri, Folder, parse_place
 from agentm.errors import NodeBrokenError, NotTextError
+from agentm.records import field, record_class, replace
 from agentm.seam import StorageBackend
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first time that a zip can name; the times of a memory are in its meta."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class LeftOut:
     """Something that could not be taken along, and why."""
 
@@ -43,14 +43,14 @@ class LeftOut:
     message: str
 
 
-@dataclass(slots=True)
+@record_class()
 class ExportReport:
     place: str
     exported: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Whole:
     """A node with everything that is to be known of it. One that was deleted has no parts, only versions."""
 

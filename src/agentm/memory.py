@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_place, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
 from agentm.open import Opened, caller, open_store
+from agentm.records import record_class, replace
 from agentm.seam import protocol_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PROJECT_TAG = "project:"
 Moment = str | date | datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Note:
     """Something to remember, one of many."""
 
@@ -198,7 +198,8 @@ class Memory:
 
         Only of a ``category``, with a ``tag``, of a ``project``, of an ``owner`` (a space such as ``user:alice``), from
         ``since`` up to ``until`` (ISO dates). ``recency=False`` and ``related=False`` turn the gentle signals off.
-        ``patience`` is how many seconds it may spend on indexing what is new before it answers.
+        ``patience`` is how many seconds it may take: what is new is indexed until then, in small steps, and what was
+        found is read; ``complete`` says whether that was all. An embedder has a timeout of its own.
         """
         from agentm.recall.recall import Filters, recall
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from agentm.context.names import checked_name
 from agentm.context.tenancy import RequestContext
 from agentm.errors import ConfigError
 from agentm.index import todo
+from agentm.records import record_class
 from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ INDEX = "index"
 StrPath = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Opened:
     """The parts that a memory is made of. What writes and what searches are loaded by those who do."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from agentm import config as settings
 from agentm.config import StrPath
 from agentm.errors import CapabilityMismatchError, ConfigError, StorageSelectionError
+from agentm.records import field, field_names, record_class
 from agentm.seam import Capabilities, StorageBackend, registry
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 VAULT_ENV = "MEMORY_VAULT_PATH"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class StoragePreview:
     """What selection would do now: ``status`` is ok, warn or fail; ``line`` says so to a person."""
 
@@ -40,14 +40,14 @@ class StoragePreview:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class _Choice:
     protocol: str
     why: str
     config: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class _Plan:
     """Everything that opening the store needs, found out without opening it."""
 
@@ -270,7 +270,7 @@ def _check(protocol: str, backend: StorageBackend, required: Capabilities | None
         declared = backend.capabilities
     except Exception as cause:
         raise _unusable(protocol, cause) from cause
-    wanted = [flag.name for flag in fields(required) if getattr(required, flag.name)]
+    wanted = [flag for flag in field_names(required) if getattr(required, flag)]
     unsatisfied = [name for name in wanted if not getattr(declared, name, False)]
     if unsatisfied:
         raise CapabilityMismatchError(protocol, unsatisfied)

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agentm.backends import _durable
-from agentm.backends._files import mode_of
 
 SMALLEST_BATCH = 24
 """For fewer files, or folders, their own flushes are as fast, and wait for nothing that other programs have written."""
@@ -116,34 +115,34 @@ class Batch:
         self._file_system = -1
         self._folder: TempFolder | None = None
         self._ready: list[tuple[_durable.Ready, str, bytes, str | None]] = []
-        self._parents: set[str] = set()
+        self._parents: list[str] = []
+        """Of each file that is ready."""
+        self._unflushed: set[str] = set()
         self._unsettled: set[str] = set()
 
-    def fill(self, path: str, data: bytes, if_version: str | None) -> None:
+    def fill(self, path: str, parent: str, data: bytes, mode: int | None, if_version: str | None) -> None:
         assert self._folder is not None, "a batch is filled inside its block"
-        parent = os.path.dirname(path)
-        if parent not in self._parents:
-            self._directories.ensure(parent, flush=False)
-            self._parents.add(parent)
-        self._ready.append((self._folder.fill(data, mode_of(path)), path, data, if_version))
+        if parent not in self._unflushed:
+            self._directories.make(parent, self._unflushed)
+        self._ready.append((self._folder.fill(data, mode), path, data, if_version))
+        self._parents.append(parent)
 
     def flush(self) -> None:
         """Make everything durable that was filled; nothing may be put in place before."""
         assert self._folder is not None, "a batch is flushed inside its block"
         if self._whole:
             _durable.sync_file_system(self._file_system)
-            for parent in self._parents:
-                self._directories.survived(parent)
+            self._directories.survived(self._unflushed)
         else:
             self._folder.flush()
-            self._directories.flush(self._parents)
+            self._directories.flush(self._unflushed)
 
     def place(self, count: int, put: Put) -> None:
         """Put the next files in place, in order. `settle` must follow, also after an error."""
-        for one in self._ready[self.placed : self.placed + count]:
-            put(*one)
-            self.placed += 1
-            self._unsettled.add(os.path.dirname(one[1]))
+        for number in range(self.placed, min(self.placed + count, len(self._ready))):
+            put(*self._ready[number])
+            self.placed = number + 1
+            self._unsettled.add(self._parents[number])
 
     def settle(self) -> None:
         """Make durable that they are in place, as far as they are."""

@@ -295,32 +295,37 @@ class Directories:
                 self._flushed.pop(directory, None)  # its inode number may come again
             raise
 
-    def ensure(self, path: str, *, flush: bool = True) -> list[str]:
-        """Make sure that a directory below the top is there and survives; says which ones had to be made.
-
-        Without ``flush`` somebody else flushes it, together with others (`flush`, or `survived`).
-        """
+    def ensure(self, path: str) -> list[str]:
+        """Make sure that a directory below the top is there and survives; says which ones had to be made."""
         if self._known(path):
             return []
-        if flush and not self._flushed:
+        if not self._flushed:
             self._flush_top()
         missing = list(self._unknown(path))
-        return _make(reversed(missing), self._flush_entry if flush else lambda parent, path: None)
+        return _make(reversed(missing), self._flush_entry)
 
-    def flush(self, paths: Iterable[str]) -> None:
-        """Flush the way down to directories that are there, each directory on it once."""
-        unknown = {directory for path in paths for directory in self._unknown(path)}
-        if unknown and not self._flushed:
+    def make(self, path: str, unflushed: set[str]) -> None:
+        """Make sure that a directory is there. Somebody else flushes it, together with others (`flush`, `survived`).
+
+        ``unflushed`` are those on the way down to such directories: they are there, and this one is put among them.
+        """
+        missing = list(takewhile(lambda directory: directory not in unflushed, self._unknown(path)))
+        _make(reversed(missing), lambda parent, path: None)
+        unflushed.update(missing)
+
+    def flush(self, unflushed: set[str]) -> None:
+        """Flush directories that `make` has made sure of, each parent once."""
+        if unflushed and not self._flushed:
             self._flush_top()
-        for parent in sorted({os.path.dirname(directory) for directory in unknown}):
+        for parent in sorted(set(map(os.path.dirname, unflushed))):
             sync_dir(parent)
-        for directory in unknown:
+        for directory in unflushed:
             self._flushed[directory] = os.lstat(directory).st_ino
 
-    def survived(self, path: str) -> None:
-        """Somebody has flushed a directory, and the way down to it."""
+    def survived(self, unflushed: set[str]) -> None:
+        """Somebody has flushed directories that `make` has made sure of."""
         top = os.lstat(self._top).st_dev
-        for directory in self._unknown(path):
+        for directory in unflushed:
             with suppress(OSError):
                 found = os.lstat(directory)
                 if found.st_dev == top:  # another file system mounted below was not flushed along
@@ -347,8 +352,10 @@ class Directories:
             sync_dir(os.path.dirname(self._top))
 
     def _known(self, path: str) -> bool:
+        if path not in self._flushed:
+            return path == self._top
         try:
-            return path == self._top or self._flushed.get(path) == os.lstat(path).st_ino
+            return self._flushed[path] == os.lstat(path).st_ino
         except OSError:
             return False
 
@@ -362,18 +369,23 @@ def _make(paths: Iterable[str], flush: Callable[[str, str], None], mode: int = 0
     made: list[str] = []
     try:
         for path in paths:
-            with suppress(FileExistsError):
+            try:
                 os.mkdir(path, mode)
                 made.append(path)
-            mode_there = os.lstat(path).st_mode
-            if not stat.S_ISDIR(mode_there):
-                number = errno.ELOOP if stat.S_ISLNK(mode_there) else errno.ENOTDIR
-                raise OSError(number, os.strerror(number), path)
+            except FileExistsError:
+                _refuse_no_directory(path)
             flush(os.path.dirname(path), path)
     except BaseException:
         _unmake(made)
         raise
     return made
+
+
+def _refuse_no_directory(path: str) -> None:
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISDIR(mode):
+        number = errno.ELOOP if stat.S_ISLNK(mode) else errno.ENOTDIR
+        raise OSError(number, os.strerror(number), path)
 
 
 def _unmake(made: list[str]) -> None:

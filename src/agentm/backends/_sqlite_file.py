@@ -20,12 +20,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 from agentm.backends import _durable
 from agentm.backends._sqlite_errors import Refused, Unsettled, Waited, is_busy, is_unsettled, reporting
+from agentm.records import record_class
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0003, 0.004
 _SETTINGS = ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=ON", "trusted_schema=OFF")
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class Layout:
     """What makes a database ours: the id and number in its header, and the statements that lay it out."""
 

@@ -14,7 +14,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import accumulate, repeat
+from itertools import repeat
 from typing import NamedTuple, NoReturn
 
 from agentm.backends import _durable, _refusals
@@ -48,7 +48,7 @@ _FIXES: dict[type[Exception], str] = {
 }
 
 _new_locator = Locator.__new__
-_set_key = Locator.key.__set__  # type: ignore[attr-defined, misc]  # a slot is a descriptor
+_set_key = Locator.key.__set__  # type: ignore[attr-defined]  # a slot is a descriptor
 
 
 class _Item(NamedTuple):
@@ -56,7 +56,10 @@ class _Item(NamedTuple):
 
     locator: Locator
     path: str
+    parent: str
     data: bytes
+    mode: int | None
+    """The permission bits of what is there; None where nothing is."""
     if_version: str | None
 
 
@@ -233,22 +236,8 @@ class FileTree(StorageBackend):
         if_versions: Mapping[Locator, str] | None = None,
         before: Callable[[int], None] | None = None,
     ) -> None:
-        expected = dict(if_versions or {})
-        items = [
-            # Of two texts for one place, the first finds the version; the second comes after it.
-            [
-                _Item(at, self._file_path("write", at), self._encoded("write", at, text), expected.pop(at, None))
-                for at, text in step
-            ]
-            for step in steps
-        ]
+        items = self._looked_at(steps, dict(if_versions or {}))
         every = [item for step in items for item in step]
-        for item in every:
-            with self._reporting("write", item.locator):
-                mode_of(item.path)  # a directory among them is refused before anything is written
-                if item.if_version is not None:
-                    _refusals.check_token(item.if_version, backend=self.protocol, locator=item.locator)
-                    self._expect(item.if_version, content_at(item.path))
         with ExitStack() as stack:
             batch = None if len(every) < 2 or _nested(every) else self._laid_out(every, stack)
             for number, step in enumerate(items):
@@ -259,6 +248,29 @@ class FileTree(StorageBackend):
                     with self._reporting("write", item.locator):
                         self._publish(item.path, item.data, item.if_version)
 
+    def _looked_at(
+        self, steps: Sequence[Sequence[tuple[Locator, str]]], expected: dict[Locator, str]
+    ) -> list[list[_Item]]:
+        """The texts with what is at their places now; refused before anything is written if one of them cannot be."""
+        texts = [[(at, self._file_path("write", at), self._encoded("write", at, text)) for at, text in step] for step in steps]
+        folders: dict[str, bool] = {self.root: True}
+
+        def look(at: Locator, path: str, data: bytes) -> _Item:
+            parent = os.path.dirname(path)
+            mode = mode_of(path) if _is_there(parent, folders) else None
+            # Of two texts for one place, the first finds the version; the second comes after it.
+            if_version = expected.pop(at, None)
+            if if_version is not None:
+                _refusals.check_token(if_version, backend=self.protocol, locator=at)
+                self._expect(if_version, None if mode is None else content_at(path))
+            return _Item(at, path, parent, data, mode, if_version)
+
+        at = ROOT
+        try:
+            return [[look(at, path, data) for at, path, data in step] for step in texts]
+        except (OSError, ValueError, AgentmError) as cause:
+            self._fail(cause, "write", at)
+
     def _laid_out(self, items: Sequence[_Item], stack: ExitStack) -> Batch | None:
         """The texts in temporary files that survive a crash, which nobody sees yet.
 
@@ -268,7 +280,7 @@ class FileTree(StorageBackend):
         try:
             batch = stack.enter_context(Batch(self.root, self._directories, len(items)))
             for item in items:
-                batch.fill(item.path, item.data, item.if_version)
+                batch.fill(item.path, item.parent, item.data, item.mode, item.if_version)
             batch.flush()
         except OSError:
             stack.close()
@@ -395,9 +407,27 @@ class FileTree(StorageBackend):
 
 def _nested(items: Sequence[_Item]) -> bool:
     """Whether one of the places would have to be a directory of another."""
-    keys = {item.locator.key for item in items}
-    return any(
-        above in keys
-        for item in items
-        for above in accumulate(item.locator.parts[:-1], lambda up, name: f"{up}/{name}")
-    )
+    above: set[str] = set()
+    for item in items:
+        key = item.locator.key.rpartition("/")[0]
+        while key and key not in above:
+            above.add(key)
+            key = key.rpartition("/")[0]
+    return any(item.locator.key in above for item in items)
+
+
+def _is_there(folder: str, known: dict[str, bool]) -> bool:
+    """Whether something is at the path of a folder; what lies below one that is not there need not be looked at."""
+    if folder not in known:
+        known[folder] = _is_there(os.path.dirname(folder), known) and _exists(folder)
+    return known[folder]
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # whoever looks at a file in it learns why
+    return True

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from agentm.backends import _refusals
 from agentm.backends._text import decode, encode
 from agentm.errors import StoreError
+from agentm.records import field, record_class
 from agentm.seam.backend import StorageBackend
 from agentm.seam.locator import ROOT, Locator, lies_in
 from agentm.seam.types import ABSENT, Capabilities, Change, Info, Versioned
@@ -32,14 +32,14 @@ CAPABILITIES = Capabilities(
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@record_class()
 class _File:
     data: bytes
     version: str
     mtime: float
 
 
-@dataclass(slots=True)
+@record_class()
 class _Dir:
     mtime: float
     names: set[str] = field(default_factory=set)

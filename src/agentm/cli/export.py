@@ -6,7 +6,6 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import BinaryIO
 
 from agentm.backends import _durable
@@ -18,6 +17,7 @@ from agentm.context.folders import not_found
 from agentm.context.uri import ContextUri, parse_place
 from agentm.errors import AgentmError, AlreadyExistsError, store_error
 from agentm.exporting import ExportReport, export
+from agentm.records import as_dict
 
 DESCRIPTION = """\
 Write memories into a zip of plain files: each with its whole history, relations, tags and times, also those that were
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     with progress(_so_far) as told:
         report = _write(options.file, lambda file: _export(memories, place, file, told))
     if options.json:
-        print_json({"file": options.file, **asdict(report)})
+        print_json({"file": options.file, **as_dict(report)})
         return 1 if report.left_out else 0
     for one in report.left_out:
         say(f"agentm: {one.code}: {one_line(one.message)}", sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
 
 from agentm.cli.dispatch import UsageError, nearest
 from agentm.cli.memories import Memories, add_caller_arguments, add_secrets_argument
@@ -14,6 +13,7 @@ from agentm.cli.texts import one_line
 from agentm.importing.items import Kind
 from agentm.importing.kinds import AGENTM, KINDS, detect
 from agentm.importing.report import Action, ImportReport, Outcome, Progress
+from agentm.records import as_dict
 
 DESCRIPTION = f"""\
 Bring in what other tools remember: one memory for each note or conversation, with where it came from. The kind of the
@@ -113,5 +113,5 @@ def _as_json(report: ImportReport, kind: Kind, options: Namespace) -> dict[str, 
         "dry_run": options.dry_run,
         "counts": report.counts,
         "edges_lost": report.edges_lost,
-        "items": [asdict(one) for one in report.outcomes],
+        "items": [as_dict(one) for one in report.outcomes],
     }

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from agentm.records import record_class
 
 Key = str | int
 
@@ -29,7 +30,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class _Entry:
     """One entry of an object or array: from where to where it goes, and where its value begins."""
 

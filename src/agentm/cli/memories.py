@@ -6,7 +6,6 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from agentm.context.uri import Folder, parse_place, parse_uri
 from agentm.errors import NodeHiddenError, NodeNotFoundError
 from agentm.memory import Memory
 from agentm.open import ACCOUNT, caller, open_store as opened
+from agentm.records import as_dict, replace
 from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def configured_store(options: Namespace) -> StorageBackend:
 def show_receipt(receipt: Receipt, done: str, options: Namespace, **more: object) -> int:
     """Say what became of a change."""
     if options.json:
-        print_json({**asdict(receipt), **more})
+        print_json({**as_dict(receipt), **more})
     else:
         say(f"{done} (version {receipt.version})")
         if receipt.redacted:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
 
 from agentm.cli.memories import Memories, add_caller_arguments, version_number
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import one_line, show_text
 from agentm.context.node import ContextNode
+from agentm.records import as_dict
 
 DESCRIPTION = "Print a memory: its text as it is, or what is known about it."
 EXAMPLES = """\
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
     with memories.suggesting(uri):
         node = memories.fs.read_node(uri, memories.ctx, version=options.version)
     if options.json:
-        print_json(asdict(node))
+        print_json(as_dict(node))
     elif options.meta:
         say(_meta(node))
     elif options.abstract:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import one_line, stdin_text
+from agentm.records import as_dict
 
 if TYPE_CHECKING:
     from agentm.recall.results import Recall
@@ -41,6 +42,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     what.add_argument("--owner", metavar="SPACE", help="of this space, as in user:alice")
     what.add_argument("--since", metavar="DATE", help="from this day on")
     what.add_argument("--until", metavar="DATE", help="up to this day")
+    parser.add_argument(
+        "--patience",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long it may take; then it answers from what it has (default: about 1, and longer for a hand edit)",
+    )
     parser.add_argument("--explain", action="store_true", help="say why each of them is there")
     parser.add_argument("--plain", action="store_true", help="by relevance alone: neither recency nor relations count")
     add_caller_arguments(parser)
@@ -52,13 +59,21 @@ def _number(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no number of seconds; give one such as 0.5") from None
+
+
 def run(options: Namespace) -> int:
     query = " ".join(options.query)
     if query == "-":
         query = stdin_text()
     memories = Memories(options)
     with memories.memory as memory:
-        found = memory.recall(
+        asked = partial(
+            memory.recall,
             query,
             budget=options.budget,
             limit=options.limit,
@@ -70,13 +85,26 @@ def run(options: Namespace) -> int:
             until=options.until,
             recency=not options.plain,
             related=not options.plain,
-            patience=_PATIENCE,
+            patience=_PATIENCE if options.patience is None else options.patience,
         )
+        found = asked()
+        if found.being_edited and options.patience is None:
+            _wait_for_the_editor()
+            found = asked()
     if options.json:
-        print_json(asdict(found))
+        print_json(as_dict(found))
     else:
         _show(found, explain=options.explain)
     return 0
+
+
+def _wait_for_the_editor() -> None:
+    """Until what was just saved by hand is surely saved: whoever edits and then asks means the new words."""
+    import time
+
+    from agentm.context.holding import QUIET_SECONDS
+
+    time.sleep(QUIET_SECONDS)
 
 
 def _show(found: Recall, *, explain: bool) -> None:
@@ -93,5 +121,7 @@ def _show(found: Recall, *, explain: bool) -> None:
         )
     elif not found.entries:
         say("agentm: nothing is known about that.", sys.stderr)
-    if not found.complete and not found.entries:
+    if found.being_edited:
+        say(f"agentm: hint: {found.being_edited} edited by hand just now; ask again in a moment.", sys.stderr)
+    elif not found.complete and not found.entries:
         say("agentm: hint: the index may not know the latest; agentm reindex brings it up to date.", sys.stderr)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
 
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
 from agentm.cli.progress import progress
+from agentm.records import as_dict
 
 DESCRIPTION = """\
 Bring the index of what can be recalled up to date: what changed, or with --full everything anew (recall answers from
@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
         caught = memory.reindex(progress=told) if options.full else memory.catch_up(progress=told)
         status = memory.status()["index"]
     if options.json:
-        print_json({**asdict(caught), "index": status})
+        print_json({**as_dict(caught), "index": status})
         return 0
     say(f"indexed {caught.changed} changed, {caught.gone} gone; {status['sources']} in all")
     if not status["lasting"]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict
 
 from agentm.cli.dispatch import UsageError
 from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, show_receipt
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import one_line
 from agentm.context.node import RelationEdge
+from agentm.records import as_dict
 
 DESCRIPTION = """\
 Connect one memory to another, or change that connection. With --remove, take the connection away. With --list,
@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
     edge = RelationEdge(source, target, options.type, options.weight, options.reason)
     with memories.suggesting(source, target):
         receipt = memories.fs.relate(edge, memories.ctx, if_version=options.if_version)
-    return show_receipt(receipt, f"related {source} to {target}", options, relation=asdict(edge))
+    return show_receipt(receipt, f"related {source} to {target}", options, relation=as_dict(edge))
 
 
 def _remove(memories: Memories, source: str, target: str, options: Namespace) -> int:
@@ -64,7 +64,7 @@ def _list(memories: Memories, uri: str, options: Namespace) -> int:
     with memories.suggesting(uri):
         edges = memories.fs.relations(uri, memories.ctx)
     if options.json:
-        print_json({"uri": uri, "relations": [asdict(edge) for edge in edges]})
+        print_json({"uri": uri, "relations": [as_dict(edge) for edge in edges]})
         return 0
     for edge in edges:
         arrow, other = ("→", edge.to_uri) if edge.from_uri == uri else ("←", edge.from_uri)

@@ -37,7 +37,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from agentm.backends import _durable
@@ -57,6 +56,7 @@ from agentm.conformance.crashsim_states import (
     Trace,
 )
 from agentm.errors import AgentmError
+from agentm.records import field, record_class
 
 __all__ = [
     "ORDERED",
@@ -91,7 +91,7 @@ def states(trace: Trace, *, model: str = REORDER, limit: int = 100_000) -> State
     return States(trace, model=model, limit=limit)
 
 
-@dataclass(slots=True)
+@record_class()
 class Survey:
     """What `survey` found."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from agentm.records import field, record_class
 
 ROOT_INODE = 0
 REORDER = "reorder"
@@ -23,7 +24,7 @@ Blob = tuple[bytes, int]
 """What a file holds, and its mode."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Relink:
     """An atomic change of names: each slot gets an inode, or with None loses the one it had."""
 
@@ -34,7 +35,7 @@ class Relink:
     """Every inode that gains or loses a name by it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Alter:
     """A change of one inode: bytes at an offset, or a new size, or a new mode."""
 
@@ -59,14 +60,14 @@ class Alter:
             yield _overlay(blob[0], self.offset, bytes(len(self.data))), blob[1]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Sync:
     """An fsync of a file or a directory that returned without an error."""
 
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Mark:
     """Something the action said, such as that a write was acknowledged."""
 
@@ -83,7 +84,7 @@ def _overlay(old: bytes, offset: int, data: bytes) -> bytes:
     return old[:offset].ljust(offset, b"\0") + data + old[offset + len(data) :]
 
 
-@dataclass(slots=True)
+@record_class()
 class Trace:
     """What a run did below a directory, in order, and what lay there before (all of it durable)."""
 
@@ -95,7 +96,7 @@ class Trace:
     ops: list[Op] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class CrashState:
     """One tree that may be found after a crash."""
 
@@ -140,7 +141,7 @@ def _clear(directory: str) -> None:
                 os.unlink(entry.path)
 
 
-@dataclass(slots=True)
+@record_class()
 class Counts:
     """How much of the space was seen."""
 
@@ -160,7 +161,7 @@ class Counts:
         return self.sampled == self.possible and not self.thinned
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class _Frame:
     """The states that differ only in what un-synced files hold."""
 

@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -29,6 +28,7 @@ from agentm.conformance.expect import Failed, Skipped, expect, same
 from agentm.conformance.peers import PATIENCE, Address, Job, Line, find_address, perform, start
 from agentm.conformance.scenarios import SCENARIOS, Scenario, scenarios_of
 from agentm.conformance.trial import Trial, snapshot
+from agentm.records import record_class
 from agentm.seam import Locator
 
 CRASH_CODE = 137
@@ -56,7 +56,7 @@ def crash_of(verb: str) -> Callable[[Trial], str]:
     return check
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class Outcome:
     """How a job in a process of its own went."""
 

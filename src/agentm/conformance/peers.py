@@ -17,13 +17,13 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
 from typing import IO, Any, Protocol
 
 from agentm.conformance.expect import Failed, Skipped, describe
 from agentm.conformance.trial import Trial
+from agentm.records import record_class
 from agentm.seam import StorageBackend
 
 PATIENCE = 120.0
@@ -41,7 +41,7 @@ class Address(Protocol):
     def open(self) -> StorageBackend: ...
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class PickledAddress:
     payload: bytes
     module: str
@@ -58,7 +58,7 @@ class PickledAddress:
         return reopen(backend) if reopen else backend  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class LiveAddress:
     """For a ``reopen`` or a backend that only a forked process can use."""
 

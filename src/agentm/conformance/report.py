@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from agentm.records import as_dict, record_class
 from agentm.seam import Capabilities
 
 Status = Literal["pass", "fail", "skip"]
@@ -14,7 +14,7 @@ _MARKS: dict[Status, str] = {"pass": "✓", "fail": "✗", "skip": "–"}
 _ASCII_MARKS: dict[Status, str] = {"pass": "+", "fail": "x", "skip": "-"}
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class CheckResult:
     """How one check went."""
 
@@ -27,7 +27,7 @@ class CheckResult:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class ConformanceReport:
     """Every check that was selected for a backend, in order."""
 
@@ -57,8 +57,8 @@ class ConformanceReport:
             "backend": self.backend,
             "passed": self.passed,
             "counts": {status: self.count(status) for status in _MARKS},
-            "capabilities": asdict(self.capabilities),
-            "results": [asdict(result) for result in self.results],
+            "capabilities": as_dict(self.capabilities),
+            "results": [as_dict(result) for result in self.results],
         }
 
     @classmethod
@@ -76,7 +76,7 @@ class ConformanceReport:
 
     def summary(self) -> str:
         """The last lines: what was declared, and the verdict with counts and time."""
-        declared = ", ".join(name for name, value in asdict(self.capabilities).items() if value)
+        declared = ", ".join(name for name, value in as_dict(self.capabilities).items() if value)
         counts = f"{self.count('pass')} passed, {self.count('fail')} failed, {self.count('skip')} skipped"
         return (
             f"{self.backend} declares {declared or 'nothing beyond the seven verbs'}.\n"

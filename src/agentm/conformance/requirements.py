@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from agentm.conformance import checks, declared, declined, faults, flags, locking, many, processes
 from agentm.conformance.derived import derived
 from agentm.conformance.trial import Setup, Trial
+from agentm.records import record_class
 from agentm.seam import ABILITIES, Capabilities
 
 Kind = Literal["always", "processes", "crashes", "derived", "routing"]
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class Requirement:
     """One obligation and the check that proves it."""
 

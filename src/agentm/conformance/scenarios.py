@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from agentm.conformance.expect import short
+from agentm.records import field, record_class
 from agentm.seam import ABSENT, Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, WriteMany, require
 
 # Longer than any buffer on the way, so that a torn text can be told from a whole one.
@@ -13,7 +13,7 @@ OLD = "".join(f"old line {number}\n" for number in range(1_000))
 NEW = "".join(f"a new line, number {number}\r\n" for number in range(1_000))
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class Scenario:
     """One call of a verb. ``before`` and ``after`` are all the files; a crash may show either, nothing else."""
 

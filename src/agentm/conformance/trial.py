@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import TracebackType
 
 from agentm.conformance.expect import Failed, describe
 from agentm.conformance.oracles import Oracle, oracle_for
+from agentm.records import field, record_class
 from agentm.seam import Capabilities, DerivedMaintenance, Locator, Remove, StorageBackend, TierLayout, require
 
 
@@ -18,7 +18,7 @@ def scratch_prefix() -> str:
     return f"agentm-conformance-{os.urandom(6).hex()}"
 
 
-@dataclass(frozen=True)
+@record_class(frozen=True, slots=False)
 class Setup:
     """How one run makes backends and what it was told about them."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from agentm.context import folders, history, relations, transitions
 from agentm.context.drafting import new_version, new_write_id, utc_now
@@ -29,13 +28,14 @@ from agentm.errors import (
     InvalidUriError,
     NodeNotFoundError,
 )
+from agentm.records import record_class, replace
 from agentm.seam import Remove, StorageBackend, require
 
 LARGEST_BATCH = 1024
 """Nodes written together; each of them is locked meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Receipt:
     """What became of a change. ``indexed`` is ``pending`` until the index has heard, ``failed`` if it cannot yet."""
 

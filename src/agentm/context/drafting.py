@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from agentm.context import relations
 from agentm.context.node import ContextNode, Meta, Version, build_version, check_content
 from agentm.context.summarise import DEFAULT, Summariser, checked_abstract
 from agentm.context.uri import ContextUri
+from agentm.records import replace
 
 
 def utc_now() -> str:

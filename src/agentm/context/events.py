@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agentm.context.layout import laid_out
@@ -24,6 +23,7 @@ from agentm.context.node import (
 )
 from agentm.context.uri import parse_uri
 from agentm.errors import InvalidNodeError
+from agentm.records import as_dict, field, field_names, record_class
 from agentm.seam.locator import Locator
 
 UPSERT_CONTEXT = "UPSERT_CONTEXT"
@@ -38,7 +38,7 @@ NO_EDGES = dump_relations(())
 _NAMESPACE = uuid.UUID("6f1c1d0e-6b1f-5a7e-9a51-7a1b6d0f4c3a")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class OutboxEvent:
     """Something to be told. The same change always has the same ``event_id``, so telling it twice is harmless."""
 
@@ -79,7 +79,7 @@ def upsert_context(version: Version) -> OutboxEvent:
         }
         for level, part in enumerate((ABSTRACT, OVERVIEW, CONTENT))
     ]
-    edges = [asdict(edge) for edge in load_relations(version.parts[RELATIONS])]
+    edges = [as_dict(edge) for edge in load_relations(version.parts[RELATIONS])]
     return _event(UPSERT_CONTEXT, version, {"records": records, "edges": edges})
 
 
@@ -103,7 +103,7 @@ def move_context(version: Version, new_uri: str) -> OutboxEvent:
 
 
 def upsert_relation(version: Version, edges: tuple[RelationEdge, ...]) -> OutboxEvent:
-    return _event(UPSERT_RELATION, version, {"edges": [asdict(edge) for edge in edges]})
+    return _event(UPSERT_RELATION, version, {"edges": [as_dict(edge) for edge in edges]})
 
 
 def _event(event_type: str, version: Version, payload: dict[str, Any]) -> OutboxEvent:
@@ -127,14 +127,14 @@ def dead_place(node: Locator, identity: str) -> Locator:
 
 
 def dump_event(event: OutboxEvent) -> str:
-    fields = {name: getattr(event, name) for name in OutboxEvent.__slots__ if name != "rest"}
+    fields = {name: getattr(event, name) for name in field_names(OutboxEvent) if name != "rest"}
     return laid_out(fields | event.rest) + "\n"
 
 
 def load_event(text: str) -> OutboxEvent:
     try:
         found = json.loads(text)
-        known = {name: found.pop(name) for name in OutboxEvent.__slots__ if name in found and name != "rest"}
+        known = {name: found.pop(name) for name in field_names(OutboxEvent) if name in found and name != "rest"}
         event = OutboxEvent(**known, rest=found)
         if not isinstance(event.version, int) or not isinstance(event.payload, dict):
             raise TypeError("its version or its payload is of the wrong kind")

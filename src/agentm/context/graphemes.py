@@ -49,9 +49,9 @@ _ASCII_LOOSE_ENDS = "".join(filter(str.isascii, _LOOSE_ENDS))
 
 def clean(text: str) -> str:
     """One line: runs of white space become a space, and whatever cannot be seen is gone."""
-    if not (text.isascii() and text.isprintable()):
-        text = _JOINING.sub(_joining, _HIDDEN.sub(r"\1", text))
-    return " ".join(text.split())
+    if text.isascii() and (line := " ".join(text.split())).isprintable():
+        return line  # nearly every text: there is nothing hidden in it
+    return " ".join(_JOINING.sub(_joining, _HIDDEN.sub(r"\1", text)).split())
 
 
 def _joining(run: re.Match[str]) -> str:
@@ -122,6 +122,8 @@ def _jamo(character: str) -> str:
 
 def fit(text: str, room: int) -> str:
     """The text as one clean line in NFC, at most ``room`` characters; if it had to be cut, ``…`` says so."""
+    if len(text) <= room and text.isascii():
+        return clean(text)
     # No character is composed of more than four, so this much always shows whether the text is too long; and
     # normalising is quadratic in a run of marks, so it must not see more.
     text = unicodedata.normalize("NFC", _start(text, 4 * room + 64))

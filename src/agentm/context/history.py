@@ -5,19 +5,19 @@ from __future__ import annotations
 import difflib
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from agentm.context.node import CONTENT, HISTORY, ContextNode, Meta, Version, load_version
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.errors import ConfigError, InvalidNodeError, NodeConflictError, NodeNotFoundError, NotTextError
+from agentm.records import record_class
 from agentm.seam import Locator, Remove, StorageBackend, require
 
 _NAME = re.compile(r"[0-9]{8,}-[0-9a-f]+\.json")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Retention:
     """How many versions are kept, and for how long; the current one always is."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from agentm.context.mending import ACTOR, mend, mend_held
 from agentm.context.node import Meta, NodeStatus
@@ -15,6 +14,7 @@ from agentm.context.summarise import Summariser
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import locked
 from agentm.errors import NodeBusyError
+from agentm.records import record_class
 from agentm.seam import Held, StorageBackend
 
 QUIET_SECONDS = 2.0
@@ -24,7 +24,7 @@ _PATIENCE = 3
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Hold:
     """Nodes that nobody else changes now, and what stands in them."""
 
@@ -35,7 +35,7 @@ class Hold:
         return own_meta(address, self.standing[address].meta)
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Holder:
     """Holds the nodes of one store.
 

@@ -15,8 +15,13 @@ def laid_out(value: Any, margin: str = "\n") -> str:
         return str(_text(value))
     inner = f"{margin}  "
     if isinstance(value, dict) and value:
-        entries = [f"{inner}{_text(key)}: {laid_out(one, inner)}" for key, one in value.items()]
+        entries = [
+            f"{inner}{_text(key)}: {_text(one) if type(one) is str else laid_out(one, inner)}"
+            for key, one in value.items()
+        ]
         return f"{{{','.join(entries)}{margin}}}"
     if isinstance(value, list | tuple) and value:
         return f"[{','.join([inner + laid_out(one, inner) for one in value])}{margin}]"
+    if value is None or type(value) is int:
+        return "null" if value is None else str(value)
     return _scalar(value)

@@ -10,13 +10,13 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 from unicodedata import normalize
 
 from agentm.context.front_matter import front_matter
 from agentm.context.graphemes import clean
+from agentm.records import field, record_class
 
 READ = 128 * 1024
 """Characters of a note that are looked at: more than a person would read before summing it up."""
@@ -40,11 +40,12 @@ _HTML_TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-_EMPHASIS = (
-    re.compile(r"(?<![A-Za-z0-9*])(\*{1,3})(?=[^\s*])([^*]*+)(?<=\S)\1(?![A-Za-z0-9*])"),
-    re.compile(r"(?<!\w)(?!__[a-z0-9_]{1,60}__)(_{1,3})(?=[^\s_])((?:[^_]|(?<=\w)_(?=\w))*+)(?<=\S)\1(?!\w)"),
-    re.compile(r"(?<![A-Za-z0-9~=])(~~|==)(?=[^\s~=])([^~=]*+)(?<=\S)\1(?![A-Za-z0-9~=])"),
-)
+_EMPHASIS = {
+    ("*",): re.compile(r"(?<![A-Za-z0-9*])(\*{1,3})(?=[^\s*])([^*]*+)(?<=\S)\1(?![A-Za-z0-9*])"),
+    ("_",): re.compile(r"(?<!\w)(?!__[a-z0-9_]{1,60}__)(_{1,3})(?=[^\s_])((?:[^_]|(?<=\w)_(?=\w))*+)(?<=\S)\1(?!\w)"),
+    ("~~", "=="): re.compile(r"(?<![A-Za-z0-9~=])(~~|==)(?=[^\s~=])([^~=]*+)(?<=\S)\1(?![A-Za-z0-9~=])"),
+}
+"""What is set apart, by the signs that it takes."""
 
 
 def plain(text: str) -> str:
@@ -57,28 +58,36 @@ def plain(text: str) -> str:
         kept.append(shown)
         return f"\x00{len(kept) - 1}\x00"
 
-    text = _CODE_SPAN.sub(lambda m: keep(m[2].strip()), text.replace("\x00", ""))
-    text = _ESCAPE.sub(lambda m: keep(m[1]), text)
-    text = WIKILINK.sub(lambda m: m[3] or m[2].rpartition("/")[2] or m[2], text)
-    text = LINK.sub(lambda m: m[1] or m[2], without_images(text, r"\1"))
-    text = _REFERENCE.sub(lambda m: m[1] or "", text)
-    text = _AUTOLINK.sub(r"\1", text)
-    text = _HTML_TAG.sub(" ", text)
-    for emphasis in _EMPHASIS:
-        text = emphasis.sub(r"\2", text)
-    text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
-    return clean(_KEPT.sub(lambda m: kept[int(m[1])], text))
+    # Looking for a sign is far cheaper than looking for what it may begin, and most texts have one or two of them.
+    text = text.replace("\x00", "")
+    if "`" in text:
+        text = _CODE_SPAN.sub(lambda m: keep(m[2].strip()), text)
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda m: keep(m[1]), text)
+    if "[" in text:
+        text = WIKILINK.sub(lambda m: m[3] or m[2].rpartition("/")[2] or m[2], text)
+        text = LINK.sub(lambda m: m[1] or m[2], without_images(text, r"\1"))
+        text = _REFERENCE.sub(lambda m: m[1] or "", text)
+    if "<" in text:
+        text = _AUTOLINK.sub(r"\1", text)
+        text = _HTML_TAG.sub(" ", text)
+    for signs, emphasis in _EMPHASIS.items():
+        if any(map(text.__contains__, signs)):
+            text = emphasis.sub(r"\2", text)
+    if "&" in text:
+        text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
+    return clean(_KEPT.sub(lambda m: kept[int(m[1])], text) if kept else text)
 
 
 def without_code(text: str) -> str:
-    return _CODE_SPAN.sub(" ", text)
+    return _CODE_SPAN.sub(" ", text) if "`" in text else text
 
 
 def without_images(text: str, instead: str = "") -> str:
-    return _IMAGE.sub(instead, text)
+    return _IMAGE.sub(instead, text) if "![" in text else text
 
 
-@dataclass(eq=False)
+@record_class(slots=False, eq=False)
 class Block:
     kind: str  # heading, text, item, fact, row, code
     text: str
@@ -90,7 +99,7 @@ class Block:
         return plain(self.text)
 
 
-@dataclass
+@record_class(slots=False)
 class Note:
     """What was read of a note. Texts are still Markdown, `plain` and ``shown`` are for where they are shown."""
 
@@ -101,7 +110,7 @@ class Note:
 
     def said(self, *keys: str) -> str:
         """The first of these fields that says something."""
-        texts = (plain(" ".join(self.fields.get(key, []))) for key in keys)
+        texts = (plain(" ".join(self.fields[key])) for key in keys if key in self.fields)
         return next(filter(None, texts), "")
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from agentm.context import relations
@@ -38,6 +37,7 @@ from agentm.context.transitions import clear, doomed_files, finish_move
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, locked, publish
 from agentm.errors import ConcurrentModificationError, InvalidNodeError, InvalidUriError
+from agentm.records import replace
 from agentm.seam import ABSENT, CompareAndSwap, Held, Locator, Remove, Rename, StorageBackend, require
 
 ACTOR = "process:agentm-repair"

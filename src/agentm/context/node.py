@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from agentm.context.layout import laid_out
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.errors import InvalidNodeError
+from agentm.records import as_dict, field, field_names, record_class
 
 CONTENT = "content.md"
 RELATIONS = ".relations.json"
@@ -51,7 +51,7 @@ class NodeStatus(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class RelationEdge:
     """One memory points to another. (from, to, type) names the edge; the rest can change."""
 
@@ -66,7 +66,7 @@ class RelationEdge:
         return self.from_uri, self.to_uri, self.relation_type
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class ContextNode:
     """A memory. The caller gives the first block; the second is filled in when it is read."""
 
@@ -85,7 +85,7 @@ class ContextNode:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Meta:
     """What `.meta.json` says. ``parts`` are the hashes that tie the other files to this version."""
 
@@ -129,7 +129,7 @@ def dump_meta(meta: Meta) -> str:
 
 
 def _fields(meta: Meta) -> dict[str, Any]:
-    fields = {name: getattr(meta, name) for name in Meta.__slots__ if name != "rest"}
+    fields = {name: getattr(meta, name) for name in field_names(Meta) if name != "rest"}
     fields["status"] = meta.status.value
     for name in ("other_uri", "purge"):
         if not fields[name]:
@@ -149,7 +149,7 @@ def _meta(found: Any) -> Meta:
     try:
         if not isinstance(found, dict):
             raise TypeError(f"it is a {type(found).__name__}")
-        known = {name: found.pop(name) for name in Meta.__slots__ if name in found and name != "rest"}
+        known = {name: found.pop(name) for name in field_names(Meta) if name in found and name != "rest"}
         known |= {name: tuple(known[name]) for name in ("tags", "sources") if name in known}
         known["status"] = NodeStatus(known["status"])
         if not isinstance(known["version"], int) or known["version"] < 1:
@@ -167,7 +167,7 @@ def _no_meta(cause: Exception) -> InvalidNodeError:
 
 
 def dump_relations(edges: tuple[RelationEdge, ...]) -> str:
-    return laid_out([asdict(edge) for edge in edges]) + "\n"
+    return laid_out([as_dict(edge) for edge in edges]) + "\n"
 
 
 def load_relations(text: str) -> tuple[RelationEdge, ...]:
@@ -177,7 +177,7 @@ def load_relations(text: str) -> tuple[RelationEdge, ...]:
         raise InvalidNodeError(f"{RELATIONS} cannot be understood ({cause}); it is a list of edges.") from cause
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Version:
     """One version of a node, whole: its meta and the text of each part."""
 

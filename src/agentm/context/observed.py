@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from agentm.context import history
 from agentm.context.events import NO_EDGES, UPSERT_CONTEXT, UPSERT_RELATION, event_id
@@ -26,10 +25,11 @@ from agentm.context.reader import Part, has_arrived, kept_version, read_part, re
 from agentm.context.relations import BACKLINKS, backlinks
 from agentm.context.uri import ContextUri
 from agentm.errors import InvalidNodeError, NotTextError
+from agentm.records import record_class
 from agentm.seam import Locator, StorageBackend
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Observed:
     """What a node directory holds."""
 

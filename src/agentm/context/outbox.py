@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentm.context.events import (
@@ -32,6 +31,7 @@ from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri
 from agentm.context.walk import nodes
 from agentm.errors import AgentmError, ConcurrentModificationError, InvalidNodeError, NodeNotFoundError, NotTextError
+from agentm.records import record_class, replace
 from agentm.seam import CompareAndSwap, Locator, Remove, Rename, StorageBackend, WriteMany, require, update
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class OutboxHandler(Protocol):
         """
 
 
-@dataclass(slots=True)
+@record_class()
 class Tally:
     """What one round came to."""
 
@@ -62,7 +62,7 @@ class Tally:
     waiting: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Found:
     """An event where it lies."""
 

@@ -53,9 +53,10 @@ def sentences(text: str) -> Iterator[str]:
 def words(text: str) -> set[str]:
     """What a text is about: its longer words; pairs of characters where no space parts them."""
     found: set[str] = set()
+    spaced = text.isascii()
     for raw in text.casefold().split():
         core = raw.strip(_AROUND)
-        if UNSPACED.search(core):
+        if not spaced and UNSPACED.search(core):
             found.update(pair for pair in map("".join, pairwise(core)) if pair.isalnum())
         elif len(core) >= (4 if core.upper() != core else 2):
             found.add(core)

@@ -6,17 +6,16 @@ already newer than the meta; then the version comes from the history, where it l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentm.context.node import HISTORY, META, PARTS, Meta, NodeStatus, Version, digest, load_meta, load_version
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
+from agentm.records import record_class
 from agentm.seam import ABSENT, CompareAndSwap, Locator, StorageBackend, require
 
 _ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Part:
     """A file of a node as it stands: its text (None if absent) and its version token (None if the store has none)."""
 
@@ -24,7 +23,7 @@ class Part:
     token: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Standing:
     """The files of a node as they are, to be replaced only while they are so."""
 
@@ -95,6 +94,12 @@ def read_version(backend: StorageBackend, node: Locator) -> Version | None:
         if meta == before:
             break
     raise broken(node, "its files do not belong together, and its history does not hold the version they were")
+
+
+def untouched_version(backend: StorageBackend, node: Locator) -> Version | None:
+    """The version that is shown, if the files are those it was written as."""
+    meta = read_meta(backend, node)
+    return _parts_of(backend, node, meta) if meta is not None and meta.status is NodeStatus.ACTIVE else None
 
 
 def _still(backend: StorageBackend, node: Locator, meta: Meta | None) -> bool:

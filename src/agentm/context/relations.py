@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentm.context.node import ContextNode, NodeStatus, RelationEdge, check_line, load_relations
@@ -30,6 +29,7 @@ from agentm.errors import (
     NodeNotFoundError,
     NotTextError,
 )
+from agentm.records import replace
 from agentm.seam import Locator, Remove, StorageBackend, require, update
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from agentm.context import relations
 from agentm.context.contextfs import ContextFS
@@ -23,12 +22,13 @@ from agentm.context.tenancy import RequestContext
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.walk import nodes
 from agentm.errors import AgentmError, InvalidUriError
+from agentm.records import field, record_class
 from agentm.seam import Locator, Remove, StorageBackend, require
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Finding:
     """One thing that was, or would be, done."""
 
@@ -39,7 +39,7 @@ class Finding:
     """What a person should know about it, as why it could not be done."""
 
 
-@dataclass(slots=True)
+@record_class()
 class RepairReport:
     """What a run came to."""
 

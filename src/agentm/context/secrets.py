@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentm.errors import SecretFoundError
+from agentm.records import record_class
 
 REFUSE, REDACT, ALLOW = "refuse", "redact", "allow"
 
@@ -38,7 +38,7 @@ _SHAPES = {
 _PLACEHOLDER = re.compile(r"(?i)^[\"']?(?:\$|<|\{|%|x{3,}|\*{3,}|\.{3,}|your|example|changeme|redacted|\[redacted)")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Secret:
     """What was found, without its value."""
 

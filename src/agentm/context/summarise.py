@@ -119,8 +119,13 @@ def _tells(block: Block) -> bool:
 
 def _says(text: str) -> bool:
     """More than a date, a link or some tags."""
-    told = (word for word in text[:_LONGEST_LINE].split() if not word.startswith(_JUST_DATA))
-    return len(_LETTER.findall(" ".join(told))) > 1
+    letters = 0
+    for word in text[:_LONGEST_LINE].split():
+        if not word.startswith(_JUST_DATA):
+            letters += len(_LETTER.findall(word))
+            if letters > 1:
+                return True
+    return False
 
 
 def _whole_sentences(text: str, room: int) -> str:
@@ -201,14 +206,14 @@ _BARE_URL = re.compile(r"https?://[^\s<>\"'`\[\]()|。、，）」]{3,400}")
 def _links(prose: str) -> list[str]:
     """Where the note points, each place once, in the order of the text."""
     found: dict[str, tuple[int, str]] = {}
-    for match in WIKILINK.finditer(prose):
+    for match in WIKILINK.finditer(prose) if "[[" in prose else ():
         target = fit(match[2], 120)
         found.setdefault(target, (match.start(), f"- [[{target}]]"))
-    for match in LINK.finditer(prose):
+    for match in LINK.finditer(prose) if "](" in prose else ():
         target, text = clean(match[2]), fit(plain(match[1]), 60)
         if target and not target.startswith("#"):
             found.setdefault(target, (match.start(), f"- [{text}]({target})" if text else f"- {target}"))
-    for match in _BARE_URL.finditer(LINK.sub(lambda link: " " * len(link[0]), prose)):
+    for match in _BARE_URL.finditer(LINK.sub(lambda link: " " * len(link[0]), prose)) if "://" in prose else ():
         target = clean(match[0]).rstrip(".,;:!?*_")
         found.setdefault(target, (match.start(), f"- {target}"))
     # Half an address leads nowhere: a long one is left out.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 
 from agentm.context.uri import ContextUri, Folder
 from agentm.errors import AccessDeniedError, InvalidNodeError
+from agentm.records import record_class
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class RequestContext:
     """On whose behalf something is done.
 

@@ -7,7 +7,6 @@ back, and a number is never given out twice.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from agentm.context import history
@@ -38,6 +37,7 @@ from agentm.context.reader import Part, Standing, standing as read_standing
 from agentm.context.uri import ContextUri, parse_uri
 from agentm.context.writer import Draft, publish
 from agentm.errors import AgentmError, InvalidNodeError, LockLostError
+from agentm.records import replace
 from agentm.seam import ABSENT, Held, Locator, Remove, StorageBackend, require
 
 

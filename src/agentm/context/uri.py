@@ -10,11 +10,11 @@ A place is ``accounts/`` and the rest of the URI, unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from agentm.context.names import checked_name
 from agentm.errors import InvalidUriError
+from agentm.records import record_class
 from agentm.seam.locator import Locator
 
 SCHEME = "ctx://"
@@ -24,7 +24,7 @@ _CATEGORY_DEPTH = 4
 _KINDS = {"users": "user", "agents": "agent"}
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class ContextUri:
     """The address of one node."""
 
@@ -51,7 +51,7 @@ class ContextUri:
         return f"{SCHEME}{self.account}/{'/'.join(self.path)}"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Folder:
     """A place that holds nodes, or further folders: what `list_children` is asked about."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 
 from agentm.context.events import OutboxEvent, dump_event, event_place
 from agentm.context.names import folded
@@ -33,6 +32,7 @@ from agentm.context.node import (
 )
 from agentm.context.reader import Part, read_part
 from agentm.errors import AgentmError, LockLostError
+from agentm.records import field, record_class
 from agentm.seam import ABSENT, CompareAndSwap, Held, Locator, Lock, Remove, StorageBackend, WriteMany, require
 
 ORDER: tuple[tuple[str, ...], ...] = (
@@ -75,7 +75,7 @@ def locked(backend: StorageBackend, *nodes: Locator) -> Iterator[Held]:
         yield _AlwaysOurs()
 
 
-@dataclass(slots=True)
+@record_class()
 class Draft:
     """A version on its way into the store, with what stands there now."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from agentm.importing.items import Item, Nothing, shown
+from agentm.records import record_class
 
 USER, ASSISTANT = "User", "Assistant"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Turn:
     speaker: str
     moment: str

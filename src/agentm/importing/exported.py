@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from agentm.context import relations
@@ -32,6 +31,7 @@ from agentm.context.uri import ContextUri, Folder, parse_uri, place_of, uri_of
 from agentm.errors import AgentmError, InvalidLocatorError, InvalidNodeError, InvalidUriError
 from agentm.exporting import FORMAT, MANIFEST, LeftOut, Whole
 from agentm.importing.archives import is_inside
+from agentm.records import record_class, replace
 from agentm.seam import Locator
 
 LARGEST_FILE = 8 * LARGEST_CONTENT
@@ -136,7 +136,7 @@ def _text(archive: ZipFile, member: ZipInfo) -> str:
         raise InvalidNodeError(why, code="archive_damaged") from cause
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Homes:
     """Where the owners of an export are at home here: whoever imports gets what was one user's, or one agent's."""
 

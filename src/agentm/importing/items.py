@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 from agentm.exporting import LeftOut
+from agentm.records import record_class
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Link:
     """An edge to another item, named by the source that it comes from."""
 
@@ -19,7 +19,7 @@ class Link:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Item:
     """One memory to be."""
 
@@ -33,7 +33,7 @@ class Item:
     created_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Nothing:
     """Something that says nothing: an empty note, a conversation without a word."""
 
@@ -43,7 +43,7 @@ class Nothing:
 Read = Item | LeftOut | Nothing
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Kind:
     """A kind of source."""
 

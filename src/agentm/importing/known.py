@@ -7,7 +7,6 @@ the version lies in its history.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from agentm.context import history
 from agentm.context.holding import QUIET_SECONDS, own_meta
@@ -19,12 +18,13 @@ from agentm.context.tenancy import RequestContext
 from agentm.context.uri import ContextUri, Folder
 from agentm.errors import NodeBrokenError
 from agentm.exporting import nodes_below
+from agentm.records import field, record_class
 from agentm.seam import StorageBackend
 
 ACTOR = "process:import"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Known:
     """A memory that an import wrote: what it is now, and what it was when it was last imported."""
 
@@ -49,7 +49,7 @@ def says(meta: Meta, content: str, tags: tuple[str, ...]) -> bool:
     return meta.parts.get(CONTENT) == content and meta.tags == tags
 
 
-@dataclass(slots=True)
+@record_class()
 class Shelf:
     """The memories of one user or agent, as an import sees them."""
 

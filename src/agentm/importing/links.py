@@ -7,13 +7,13 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from agentm.context.front_matter import front_matter
 from agentm.context.markdown import LINK, WIKILINK, without_code
 from agentm.importing.files import source_of
 from agentm.importing.items import Link, instant, unique
+from agentm.records import record_class
 
 _FENCE = re.compile(r"\s{0,12}(`{3,}|~{3,})")
 _TAG = re.compile(r"(?<![^\s(\[,;>])#([\w/-]+)")
@@ -23,7 +23,7 @@ _RELATION = re.compile(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Note:
     """A note as it was read, with what it is called."""
 

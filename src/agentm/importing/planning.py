@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from agentm.context.contextfs import ContextFS
 from agentm.context.node import ContextNode, RelationEdge, check_content, check_line, digest, dump_relations
@@ -15,6 +14,7 @@ from agentm.exporting import LeftOut
 from agentm.importing.items import Item, Link
 from agentm.importing.known import Known, Shelf, says
 from agentm.importing.report import Action
+from agentm.records import record_class, replace
 
 AGENTM = "process:agentm"
 """How those are called who look after edges."""
@@ -22,7 +22,7 @@ _EDITED = "it was edited here since; --force takes what the source says."
 _FORGOTTEN = "it was forgotten or put away here since; --force brings it back."
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Planned:
     """An item and what is to be done about it."""
 
@@ -45,7 +45,7 @@ class Planned:
         return self.known.now.version if self.known is not None and self.known.shown else 0
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Planner:
     """Plans for one user or agent."""
 

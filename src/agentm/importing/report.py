@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agentm.exporting import LeftOut
+from agentm.records import field, record_class
 
 Progress = Callable[[int, int], None]
 """Told how many are done, of how many that are known of so far."""
@@ -24,7 +24,7 @@ class Action(StrEnum):
     LEFT_OUT = "left_out"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Outcome:
     source: str
     action: Action
@@ -35,7 +35,7 @@ class Outcome:
     """Why it was left out, or kept as it is."""
 
 
-@dataclass(slots=True)
+@record_class()
 class ImportReport:
     outcomes: list[Outcome] = field(default_factory=list)
     edges_lost: int = 0

@@ -9,7 +9,6 @@ already, nothing is written over it: with ``force`` the exported text becomes a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from zipfile import ZipFile
 
 from agentm.context import history, relations
@@ -37,6 +36,7 @@ from agentm.importing import archives, exported
 from agentm.importing.known import ACTOR
 from agentm.importing.report import Action, ImportReport, Outcome, Progress
 from agentm.importing.sourced import SourcedFS
+from agentm.records import replace
 from agentm.seam import Locator, WriteMany, require
 
 _BATCH = 256

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 from agentm.context.contextfs import ContextFS
 from agentm.context.secrets import REFUSE, without_secrets
@@ -26,6 +25,7 @@ from agentm.importing.known import ACTOR, look
 from agentm.importing.planning import Planned, Planner
 from agentm.importing.report import Action, ImportReport, Outcome, Progress
 from agentm.importing.sourced import SourcedFS
+from agentm.records import replace
 
 BATCH = 256
 """Items that are written together, where they do not point at each other."""

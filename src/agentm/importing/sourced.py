@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from agentm.context.contextfs import ContextFS
 from agentm.context.holding import Hold
@@ -12,6 +11,7 @@ from agentm.context.tenancy import RequestContext
 from agentm.context.uri import ContextUri
 from agentm.context.writer import Draft
 from agentm.importing.items import Item
+from agentm.records import replace
 
 
 class SourcedFS(ContextFS):

@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -23,6 +22,7 @@ from agentm.errors import AgentmError
 from agentm.index import todo
 from agentm.index.catalogue import CURRENT, Catalogue
 from agentm.index.fulltext import FullText, WriterBusyError
+from agentm.records import field, record_class
 from agentm.seam import StorageBackend
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _alone(method: Callable[Concatenate[AccountIndex, P], T]) -> Callable[Concat
     return alone
 
 
-@dataclass(slots=True)
+@record_class()
 class Caught:
     """What keeping up came to."""
 
@@ -69,6 +69,8 @@ class Caught:
     gone: int = 0
     complete: bool = True
     """False if somebody else is at it, or time was up before everything was done that was found to be done."""
+    being_edited: list[str] = field(default_factory=list)
+    """Memories whose files somebody touched just now: once they are left alone, what they say becomes a version."""
     looked: bool = False
     """Whether the whole store was looked at: else what others wrote, or somebody by hand, is not known."""
 
@@ -218,6 +220,8 @@ class AccountIndex:
                     with self._writing():
                         apply(self, work, caught, deadline, progress)
                 caught.looked = True
+                if caught.being_edited:
+                    self._look_again_soon()
         except WriterBusyError:
             caught.complete = False  # whoever it is works it off for all
         return caught
@@ -236,6 +240,12 @@ class AccountIndex:
                 self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
             self.catalogue.settle()
         return work
+
+    def _look_again_soon(self) -> None:
+        """As soon as what somebody edits by hand can be taken for saved."""
+        from agentm.context.holding import QUIET_SECONDS
+
+        self._next_look = min(self._next_look, time.monotonic() + QUIET_SECONDS)
 
     def _is_behind(self) -> bool:
         """Whether something is known that is yet to be done."""

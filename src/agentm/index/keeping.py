@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus
-from agentm.context.reader import read_meta, read_version
+from agentm.context.reader import read_meta, read_version, untouched_version
 from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.index import todo
@@ -146,7 +146,8 @@ def _apply_some(index: AccountIndex, work: Work, caught: Caught, deadline: float
             elif catalogue.known(uri) != (source.version, source.hash):
                 caught.changed += 1
                 catalogue.put(source)
-            catalogue.put_stamps(work[uri])
+            if uri not in caught.being_edited:  # else the next look meets it again
+                catalogue.put_stamps(work[uri])
     _tell(index, caught, deadline)
     with suppress(AgentmError, OSError):  # an event that stays is told once more, and does nothing
         acknowledge(index.backend, _told(index, found))
@@ -156,7 +157,7 @@ def _all_read(index: AccountIndex, uris: Iterable[str], caught: Caught) -> Itera
     """What the store holds of each; what it cannot say now stays as it is known."""
     for uri in uris:
         try:
-            yield uri, _read(index, uri)
+            yield uri, _read(index, uri, caught)
         except OSError as error:
             _refuse_missing_store(error)
             caught.complete = False
@@ -198,10 +199,11 @@ def _tell(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
 # From the store.
 
 
-def _read(index: AccountIndex, uri: str) -> Source | None:
+def _read(index: AccountIndex, uri: str, caught: Caught) -> Source | None:
     """What the store holds of a source now; None if nothing is to be found there, or what is there is damaged.
 
-    A store that cannot be asked raises: what it holds is not gone for that.
+    What somebody has edited by hand becomes a version first. A store that cannot be asked raises: what it holds is not
+    gone for that.
     """
     from agentm.index.sources import of_node
 
@@ -209,12 +211,25 @@ def _read(index: AccountIndex, uri: str) -> Source | None:
         return _read_note(index, Locator(uri))
     try:
         address = parse_uri(uri)
-        version = read_version(index.backend, address.locator)
+        if address.account != index.account:
+            return None
+        version = untouched_version(index.backend, address.locator)
+        if version is None:
+            _adopt(index, address, caught)
+            version = read_version(index.backend, address.locator)
     except (InvalidUriError, NodeBrokenError, InvalidNodeError, NotTextError):
         return None
-    if version is None or version.meta.uri != uri or address.account != index.account:
+    if version is None or version.meta.uri != uri:
         return None
     return of_node(version.node())
+
+
+def _adopt(index: AccountIndex, address: ContextUri, caught: Caught) -> None:
+    from agentm.index.by_hand import adopt
+
+    uri = str(address)
+    if not adopt(index.backend, address) and uri not in caught.being_edited:
+        caught.being_edited.append(uri)
 
 
 def _read_note(index: AccountIndex, place: Locator) -> Source | None:

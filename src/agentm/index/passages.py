@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentm.context.graphemes import clusters
 from agentm.context.prose import sentence_ends
+from agentm.records import record_class
 
 SIZE = 1_000
 """Characters that a passage aims at."""
@@ -18,7 +18,7 @@ _PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Passage:
     number: int
     start: int

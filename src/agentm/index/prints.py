@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 from array import array
-from dataclasses import dataclass
+
+from agentm.records import record_class
 
 FEWEST_WORDS = 12
 """Shorter texts are only ever equal: a word more or less is another statement."""
@@ -25,7 +26,7 @@ _SHUFFLES = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Print:
     exact: str
     near: bytes

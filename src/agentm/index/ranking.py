@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from agentm.index.neighbours import neighbours
 from agentm.index.ranker import ranker
 from agentm.index.schema import ANSWERS, ASKS, ENDS_ASKING, KEPT, TELLS_TIME
 from agentm.index.words import asked_dates, terms
+from agentm.records import record_class
 
 if TYPE_CHECKING:
     import tantivy
@@ -42,7 +42,7 @@ _WHEN = re.compile(r"\b(?:when|how long|(?:what|which) (?:date|day|month|time|we
 Row = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Hit:
     """An entry that was found, and what each of its features added to its score."""
 
@@ -51,7 +51,7 @@ class Hit:
     why: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Question:
     """A query, taken apart."""
 
@@ -67,7 +67,7 @@ class Question:
     """What all its words weigh together."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Found:
     """An entry as it was kept, its terms apart."""
 

@@ -7,12 +7,12 @@ again, after tantivy found it, is kept beside the postings in one small piece.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING
 
 from agentm.index.words import date_terms, terms
+from agentm.records import record_class
 
 if TYPE_CHECKING:
     import tantivy
@@ -36,7 +36,7 @@ _TIME = re.compile(
 _END = re.compile(r"[?？؟][\s\"'”’)\]*_]*(?:\[[^\]]*\]\s*)?$")
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Entry:
     """One line of the index: an abstract, an overview or a passage of a memory."""
 

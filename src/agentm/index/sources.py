@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from agentm.context.front_matter import front_matter
@@ -13,6 +12,7 @@ from agentm.context.node import ContextNode, RelationEdge
 from agentm.context.uri import SCHEME, parse_uri
 from agentm.index.passages import Passage, passages
 from agentm.index.prints import Print, print_of
+from agentm.records import field, field_names, record_class
 
 NODE, NOTE = "node", "note"
 _WHEN = ("date", "when", "created", "time")
@@ -20,7 +20,7 @@ _WHO = ("who", "speaker", "author", "people", "from")
 _PROJECT_TAG = "project:"
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Source:
     """A memory or a note as the index holds it."""
 
@@ -142,8 +142,8 @@ def _moment(fields: dict[str, list[str]]) -> str:
 
 def _hashed(source: Source) -> Source:
     """With a hash of everything the index holds of it: what has the same one need not be looked at again."""
-    said = [getattr(source, name) for name in Source.__slots__ if name not in ("hash", "passages", "edges")]
+    said = [getattr(source, name) for name in field_names(Source) if name not in ("hash", "passages", "edges")]
     said += [[(one.start, one.end, one.text) for one in source.passages], [(e.to_uri, e.name) for e in source.edges]]
     data = json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    values = {name: getattr(source, name) for name in Source.__slots__}
+    values = {name: getattr(source, name) for name in field_names(Source)}
     return Source(**{**values, "hash": hashlib.sha256(data).hexdigest()[:32]})

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from agentm.context.front_matter import front_matter
@@ -24,6 +22,7 @@ from agentm.index.account import NOTES, AccountIndex
 from agentm.index.catalogue import Edge, Held, Row
 from agentm.recall.budget import fit, tokens
 from agentm.recall.results import HEADER, Found, Recall, written
+from agentm.records import record_class, replace
 from agentm.seam import Locator, StorageBackend
 
 if TYPE_CHECKING:
@@ -39,13 +38,15 @@ _ROUNDS = 4
 """How often it is searched again for sources that others crowded out."""
 _MEANING = 0.4
 """The weight of an embedder's similarities beside what the words say."""
+_READING = 0.1
+"""Seconds that there are for reading what was found, however long it took to find it."""
 _RECENT_DAYS = 30.0
 _RECENCY = 0.05
 _RELATED = 0.05
 """How much the gentle signals can add to a score of the best."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Filters:
     """What a memory must be, to be recalled."""
 
@@ -70,22 +71,23 @@ def recall(
     patience: float,
 ) -> Recall:
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
+    deadline = time.monotonic() + patience
     asked = _checked(query, budget, limit)
     with index.lock:
         looked = index.was_looked_at()
-        caught = index.catch_up(deadline=time.monotonic() + patience, scan=not looked and index.is_cheap(patience))
-        candidates = _ranked(index, ctx, asked, limit, _check_days(filters))
+        caught = index.catch_up(deadline=deadline, scan=not looked and index.is_cheap(patience))
+        candidates = _ranked(index, ctx, asked, limit, _check_days(filters), deadline)
         related_to = index.catalogue.edges([one.row.uri for one in candidates]) if related else []
     if recency:
         candidates = [_with_recency(one) for one in candidates]
     candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
-    there = (found for one in candidates if (found := _read_again(index.backend, ctx, one)) is not None)
-    shown = list(islice(there, limit))
+    shown, all_read = _all_read(index.backend, ctx, candidates, limit, max(deadline, time.monotonic() + _READING))
     entries = _fitted(shown, budget)
     text = written(entries)
-    complete = caught.complete and (looked or caught.looked)
-    return Recall(query, tuple(entries), budget, tokens(text), len(shown) - len(entries), complete, text)
+    complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
+    left_out = len(shown) - len(entries)
+    return Recall(query, tuple(entries), budget, tokens(text), left_out, complete, text, len(caught.being_edited))
 
 
 def _checked(query: str, budget: int, limit: int) -> str:
@@ -111,7 +113,7 @@ def _day(text: str | None) -> str | None:
         raise InvalidQueryError(f"{text!r} is no day; write it like 2026-03-15.") from None
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class _Candidate:
     row: Row
     source: Held
@@ -119,11 +121,13 @@ class _Candidate:
     why: Mapping[str, float]
 
 
-def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, filters: Filters) -> list[_Candidate]:
+def _ranked(
+    index: AccountIndex, ctx: RequestContext, query: str, limit: int, filters: Filters, deadline: float
+) -> list[_Candidate]:
     """The best record of each source, with scores between 0 and 1."""
 
     readable = _readable(index, ctx)
-    scores = _scores(index, query, limit, _restriction(index.fulltext.schema, readable, filters))
+    scores = _scores(index, query, limit, _restriction(index.fulltext.schema, readable, filters), deadline)
 
     def wanted(records: Iterable[int]) -> set[int]:
         rows = index.catalogue.found(records)
@@ -146,7 +150,7 @@ def _ranked(index: AccountIndex, ctx: RequestContext, query: str, limit: int, fi
 _Scores = dict[int, tuple[float, dict[str, float]]]
 
 
-def _scores(index: AccountIndex, query: str, limit: int, restrict: tantivy.Query) -> _Scores:
+def _scores(index: AccountIndex, query: str, limit: int, restrict: tantivy.Query, deadline: float) -> _Scores:
     """Records with their scores, between 0 and 1, of as many sources as are wanted.
 
     A long source can be found in so many of its passages that it crowds out the others: then these are asked for alone.
@@ -164,7 +168,7 @@ def _scores(index: AccountIndex, query: str, limit: int, restrict: tantivy.Query
         top = top or max((hit.score for hit in hits), default=0.0) or 1.0
         scores |= {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
         found |= {row.uri for row in index.catalogue.found(hit.record for hit in hits).values()}
-        if len(hits) < CANDIDATES or len(found) >= limit:
+        if len(hits) < CANDIDATES or len(found) >= limit or time.monotonic() > deadline:
             break
         others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(found)))
         restrict = tantivy.Query.boolean_query([(tantivy.Occur.Must, restrict), others])
@@ -246,13 +250,29 @@ def _with_relations(edges: list[Edge], candidates: list[_Candidate]) -> list[_Ca
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class _Shown:
     """A candidate with what the store holds of it now."""
 
     found: Found
     overview: str
     content: str
+
+
+def _all_read(
+    backend: StorageBackend, ctx: RequestContext, candidates: list[_Candidate], limit: int, deadline: float
+) -> tuple[list[_Shown], bool]:
+    """The best of them with what the store holds of each; False if time was up before there were as many as wanted."""
+    shown: list[_Shown] = []
+    for one in candidates:
+        if len(shown) == limit:
+            break
+        if shown and time.monotonic() > deadline:
+            return shown, False
+        found = _read_again(backend, ctx, one)
+        if found is not None:
+            shown.append(found)
+    return shown, len(shown) == limit or time.monotonic() <= deadline
 
 
 def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> _Shown | None:

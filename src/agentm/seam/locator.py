@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from agentm.errors import InvalidLocatorError
+from agentm.records import record_class
 
 
 def normalize_key(key: str) -> str:
@@ -39,7 +39,7 @@ def _is_plain(part: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Locator:
     """A place in some backend's namespace. Hashable, comparable, and it never touches a disk."""
 

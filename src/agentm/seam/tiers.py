@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import Enum
 
+from agentm.records import record_class
 from agentm.seam.locator import Locator
 
 
@@ -27,7 +27,7 @@ class Tier(Enum):
         return self is not Tier.SOURCE
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class TierLayout:
     """The root of each tier. Placement only: nothing is created."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agentm.records import record_class
 from agentm.seam.locator import Locator
 
 ABSENT = "absent"
 """The version token of a place that holds nothing. Writing against it means: only if still absent."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Info:
     """What ``info`` knows of a place."""
 
@@ -22,7 +21,7 @@ class Info:
     """Epoch seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Capabilities:
     """What a backend promises. Everything is False until a backend says otherwise.
 
@@ -49,7 +48,7 @@ class Capabilities:
     write_many: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Versioned:
     """A text and the token of the version it was read at."""
 
@@ -57,7 +56,7 @@ class Versioned:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@record_class(frozen=True)
 class Change:
     """One entry of a change feed: a file with its new stamp, or, with None, a file that is gone."""
 
