@@ -51,6 +51,17 @@ def test_a_command_loads_no_other_command():
         assert other not in answer
 
 
+def test_a_recall_loads_nothing_that_costs_more_than_it_brings():
+    code = "import sys; from agentm.cli import main; main(['recall', 'tea']); print(sorted(sys.modules))"
+    run("remember", "Alice drinks tea.")
+    run("recall", "tea")  # which makes the index
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "Alice" in answer
+    loaded = set(json.loads(answer.splitlines()[-1].replace("'", '"')))
+    assert "tantivy" in loaded
+    assert not {"dataclasses", "inspect", "shutil", "difflib", "numpy", "importlib.metadata"} & loaded
+
+
 @pytest.mark.parametrize("args", [["--help"], ["-h"], ["help"]])
 def test_help_lists_every_command_with_an_example(args, capsys):
     assert main(args) == 0

@@ -76,6 +76,14 @@ class UsageError(Exception):
     """The command line makes no sense; the message says how it would."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal, asked without the module that copies and packs files, which the parser's own
+    way to ask loads on every call."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_width())
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are ours to print."""
 
@@ -132,7 +140,7 @@ def _run_command(args: list[str]) -> int:
         prog=f"agentm {name}",
         description=command.DESCRIPTION,
         epilog=f"examples:\n{command.EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     command.add_arguments(parser)
@@ -189,6 +197,16 @@ def _give_up(args: list[str], error: Exception) -> int:
         traceback.print_exception(error)
     _complain(args, {"code": "internal_error", "message": f"{type(error).__name__}: {error}; {_REPORT}."})
     return 1
+
+
+def _width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns) - 2
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns - 2 if sys.__stdout__ else 78
+    except (OSError, ValueError):  # not a terminal, or closed
+        return 78
 
 
 def _make_printable() -> None:

@@ -143,10 +143,10 @@ def _in_section(account: str, owner: str, head: tuple[str, ...], rest: tuple[str
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
-    import difflib  # only a mistake needs it
-
     if word in known:
         return word
+    import difflib  # only a mistake needs it
+
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}."
     raise InvalidUriError(f"there is no {what} {word!r}; {hint}")

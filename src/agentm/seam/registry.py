@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import reduce
 from importlib import import_module
 from typing import Any
@@ -110,7 +109,7 @@ def _check_class(protocol: str, backend: object) -> None:
             f"{protocol!r} needs a class derived from StorageBackend, not {backend!r}; "
             "register the class, not an instance."
         )
-    if inspect.isabstract(backend):
+    if getattr(backend, "__abstractmethods__", None):
         missing = ", ".join(sorted(backend.__abstractmethods__))
         raise BackendTypeError(f"{backend.__name__} is abstract; implement {missing} before registering it.")
 
