@@ -117,13 +117,15 @@ class Batch:
         self._ready: list[tuple[_durable.Ready, str, bytes, str | None]] = []
         self._parents: list[str] = []
         """Of each file that is ready."""
+        self._made: set[str] = set()
         self._unflushed: set[str] = set()
         self._unsettled: set[str] = set()
 
     def fill(self, path: str, parent: str, data: bytes, mode: int | None, if_version: str | None) -> None:
         assert self._folder is not None, "a batch is filled inside its block"
-        if parent not in self._unflushed:
+        if parent not in self._made:
             self._directories.make(parent, self._unflushed)
+            self._made.add(parent)
         self._ready.append((self._folder.fill(data, mode), path, data, if_version))
         self._parents.append(parent)
 

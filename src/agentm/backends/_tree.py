@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import repeat
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from agentm.backends import _durable, _refusals
 from agentm.backends._batch import LARGEST_BATCH, Batch
@@ -51,16 +51,19 @@ _new_locator = Locator.__new__
 _set_key = Locator.key.__set__  # type: ignore[attr-defined]  # a slot is a descriptor
 
 
-class _Item(NamedTuple):
-    """One of many texts to write."""
+class _Item:
+    """One of many texts to write, and what was seen at its place."""
 
-    locator: Locator
-    path: str
-    parent: str
-    data: bytes
-    mode: int | None
-    """The permission bits of what is there; None where nothing is."""
-    if_version: str | None
+    __slots__ = ("data", "if_version", "locator", "mode", "parent", "path")
+
+    def __init__(self, locator: Locator, path: str, data: bytes) -> None:
+        self.locator = locator
+        self.path = path
+        self.parent = os.path.dirname(path)
+        self.data = data
+        self.mode: int | None = None
+        """The permission bits of what is there; None where nothing is."""
+        self.if_version: str | None = None
 
 
 class FileTree(StorageBackend):
@@ -250,26 +253,24 @@ class FileTree(StorageBackend):
 
     def _looked_at(
         self, steps: Sequence[Sequence[tuple[Locator, str]]], expected: dict[Locator, str]
-    ) -> list[list[_Item]]:
+    ) -> Sequence[Sequence[_Item]]:
         """The texts with what is at their places now; refused before anything is written if one of them cannot be."""
-        texts = [[(at, self._file_path("write", at), self._encoded("write", at, text)) for at, text in step] for step in steps]
-        folders: dict[str, bool] = {self.root: True}
-
-        def look(at: Locator, path: str, data: bytes) -> _Item:
-            parent = os.path.dirname(path)
-            mode = mode_of(path) if _is_there(parent, folders) else None
-            # Of two texts for one place, the first finds the version; the second comes after it.
-            if_version = expected.pop(at, None)
-            if if_version is not None:
-                _refusals.check_token(if_version, backend=self.protocol, locator=at)
-                self._expect(if_version, None if mode is None else content_at(path))
-            return _Item(at, path, parent, data, mode, if_version)
-
-        at = ROOT
-        try:
-            return [[look(at, path, data) for at, path, data in step] for step in texts]
-        except (OSError, ValueError, AgentmError) as cause:
-            self._fail(cause, "write", at)
+        items = [
+            [_Item(at, self._file_path("write", at), self._encoded("write", at, text)) for at, text in step]
+            for step in steps
+        ]
+        folders = {self.root: True}
+        for item in (item for step in items for item in step):
+            try:
+                item.mode = mode_of(item.path) if _is_there(item.parent, folders) else None
+                # Of two texts for one place, the first finds the version; the second comes after it.
+                item.if_version = expected.pop(item.locator, None)
+                if item.if_version is not None:
+                    _refusals.check_token(item.if_version, backend=self.protocol, locator=item.locator)
+                    self._expect(item.if_version, None if item.mode is None else content_at(item.path))
+            except (OSError, ValueError, AgentmError) as cause:
+                self._fail(cause, "write", item.locator)
+        return items
 
     def _laid_out(self, items: Sequence[_Item], stack: ExitStack) -> Batch | None:
         """The texts in temporary files that survive a crash, which nobody sees yet.
