@@ -148,7 +148,11 @@ class Memory:
         if redacted or duplicates:
             alike = self._duplicates.of(text, receipt.uri) if duplicates else ()
             receipt = replace(receipt, redacted=redacted, duplicates=alike)
-        if wait and receipt.indexed == "pending" and self._index.update([receipt.uri]):
+        return self._indexed(receipt) if wait else receipt
+
+    def _indexed(self, receipt: Receipt) -> Receipt:
+        """Indexed before it is handed out, unless another process is writing to the index just now."""
+        if receipt.indexed == "pending" and self._index.update([receipt.uri]):
             return replace(receipt, indexed="yes")
         return receipt
 
@@ -231,8 +235,9 @@ class Memory:
         return self.fs.relate(edge, self.ctx)
 
     def forget(self, address: str, *, if_version: int | None = None, purge: bool = False) -> Receipt:
-        """Take a memory away. `undo` brings it back, unless it is purged."""
-        return self.fs.delete_node(self.address(address), self.ctx, if_version=if_version, purge=purge)
+        """Take a memory away. `undo` brings it back, unless it is purged: then its words go, out of the index too."""
+        receipt = self.fs.delete_node(self.address(address), self.ctx, if_version=if_version, purge=purge)
+        return self._indexed(receipt) if purge else receipt
 
     def move(self, address: str, to: str, *, if_version: int | None = None) -> Receipt:
         """Give a memory another address."""

@@ -101,3 +101,17 @@ def test_a_secret_and_a_duplicate_are_said(shell):
 
 def test_a_question_may_begin_with_a_dash(known):
     assert "Ada" in known.done("recall", "--", "-looms")
+
+
+@pytest.mark.slow
+@pytest.mark.spec("CTX-02")
+def test_who_edits_a_memory_and_asks_at_once_gets_the_new_words(known, home):
+    assert "Malmö" in known.done("recall", "looms")
+    with open(f"{home}/.agentm/memory/accounts/local/users/alice/memories/entities/ada/content.md", "w") as file:
+        file.write("Ada repairs clocks.")
+    code, _, err = known("recall", "clocks", "--patience", "0.2")
+    assert (code, "edited by hand" in err) == (0, True)
+    assert "\n> Ada repairs clocks.\n" in known.done("recall", "clocks")
+    before, after = known.json("history", "entities/ada")["versions"]
+    assert (before["version"], after["version"], after["actor"]) == (1, 2, "human:alice")
+    assert after["sources"] != before["sources"]  # by hand

@@ -15,6 +15,7 @@ import pytest
 
 import agentm
 from agentm import ActivePlanError, DeviceLocalBackend, offer_save_here, recall_here, select_backend, state_path
+from agentm.context.uri import parse_uri
 from agentm.process.reading import Database, reading
 from agentm.recall.phases import BUDGETS
 from agentm.seam import Locator
@@ -85,6 +86,18 @@ def test_a_store_with_an_index(place):
         memory.remember("Warping the loom takes two hours.", tags=["project:loom"])
         memory.catch_up()
     assert "two hours" in recall_here(place.context, query="warping looms?")
+    prove(place.home, place.project)
+
+
+def test_a_memory_that_somebody_edited_by_hand_is_not_adopted(place):
+    with agentm.Memory.open() as memory:
+        uri = memory.remember("Warping the loom takes two hours.", slug="warping", tags=["project:loom"]).uri
+        memory.catch_up()
+        content = parse_uri(uri).locator.child("content.md")
+        memory.fs.backend.write(content, "Warping the loom takes three hours.")
+    for folder, _, names in os.walk(place.store):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1, 1))  # nobody is at it any more
     prove(place.home, place.project)
 
 

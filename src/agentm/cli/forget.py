@@ -26,6 +26,6 @@ def run(options: Namespace) -> int:
     memories = Memories(options)
     uri = memories.address(options.address)
     with memories.suggesting(uri):
-        receipt = memories.fs.delete_node(uri, memories.ctx, if_version=options.if_version, purge=options.purge)
+        receipt = memories.memory.forget(uri, if_version=options.if_version, purge=options.purge)
     done = f"forgot {uri} for good" if options.purge else f"forgot {uri}"
     return show_receipt(receipt, done, options, purged=options.purge)

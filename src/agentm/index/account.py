@@ -131,12 +131,14 @@ class AccountIndex:
 
     def _set_aside(self) -> None:
         """Keep what cannot be used, in case somebody wants to look at it: the last one."""
+        self.drop_set_aside()
+        with suppress(FileNotFoundError):
+            _durable.replace(self.directory, os.path.join(self.home, _SET_ASIDE))
+
+    def drop_set_aside(self) -> None:
         import shutil
 
-        aside = os.path.join(self.home, _SET_ASIDE)
-        shutil.rmtree(aside, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            _durable.replace(self.directory, aside)
+        shutil.rmtree(os.path.join(self.home, _SET_ASIDE), ignore_errors=True)
 
     def mended(self, action: Callable[[], T]) -> T:
         """Do something with the index; if that shows that it is damaged, once more with a new one."""
@@ -249,7 +251,7 @@ class AccountIndex:
 
     def _is_behind(self) -> bool:
         """Whether something is known that is yet to be done."""
-        return todo.is_there(self.home) or self.catalogue.count_untold() > 0 or self._has_to_embed()
+        return todo.is_there(self.home) or self.catalogue.is_behind() or self._has_to_embed()
 
     def _has_to_embed(self) -> bool:
         return self.embedder is not None and bool(self.catalogue.unembedded(self.embedder.name, 1))
@@ -336,4 +338,4 @@ class _Beside(AccountIndex):
 
     def _is_behind(self) -> bool:
         """What is noted is for the one that is searched."""
-        return self.catalogue.count_untold() > 0 or self._has_to_embed()
+        return self.catalogue.is_behind() or self._has_to_embed()

@@ -48,6 +48,8 @@ CREATE TABLE stamps (key TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 """
 
+PURGED = "purged"
+"""The fact that words of what was purged are to be taken out of the full-text index."""
 AROUND = 2
 """How many neighbours on either side an entry is also found by."""
 _EMBEDDED = "embedded by "
@@ -105,6 +107,8 @@ class Catalogue:
         self._db.execute("PRAGMA journal_mode=WAL")
         # A mark must be on the disk before the full-text index knows what it marks.
         self._db.execute("PRAGMA synchronous=FULL")
+        # What was purged is not to be read from a page that is free.
+        self._db.execute("PRAGMA secure_delete=ON")
         layout = self._db.execute("PRAGMA user_version").fetchone()[0]
         found = os.stat(self.path)
         self._identity = (found.st_dev, found.st_ino)
@@ -217,6 +221,14 @@ class Catalogue:
         sql = "SELECT (SELECT count(*) FROM sources WHERE told = 0) + (SELECT count(*) FROM gone)"
         return int(self._db.execute(sql).fetchone()[0])
 
+    def is_behind(self) -> bool:
+        """Whether the full-text index may not know something, or know what it must not."""
+        sql = (
+            "SELECT EXISTS (SELECT 1 FROM sources WHERE told = 0) OR EXISTS (SELECT 1 FROM gone)"
+            " OR EXISTS (SELECT 1 FROM facts WHERE name = ?)"
+        )
+        return bool(self._db.execute(sql, (PURGED,)).fetchone()[0])
+
     # Changing it, inside `change`.
 
     def put(self, source: Source) -> None:
@@ -276,9 +288,13 @@ class Catalogue:
         for near in (one for side in self.neighbours(uri) for one in side):
             self._db.execute("UPDATE sources SET told = 0 WHERE uri = ?", (near,))
 
-    def mark_untold(self) -> None:
-        """The full-text index knows nothing of what is held."""
-        self._db.execute("UPDATE sources SET told = 0")
+    def mark_untold(self, records: Iterable[int] | None = None) -> None:
+        """The full-text index is to be told once more of the sources of these records; for None, of all."""
+        if records is None:
+            self._db.execute("UPDATE sources SET told = 0")
+            return
+        again = "UPDATE sources SET told = 0 WHERE uri = (SELECT uri FROM records WHERE id = ?)"
+        self._db.executemany(again, ((record,) for record in records))
 
     def mark_told(self, changed: Iterable[str], gone: Iterable[str]) -> None:
         self._db.executemany("UPDATE sources SET told = 1 WHERE uri = ?", ((uri,) for uri in changed))
@@ -319,6 +335,9 @@ class Catalogue:
 
     def put_fact(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def drop_fact(self, name: str) -> None:
+        self._db.execute("DELETE FROM facts WHERE name = ?", (name,))
 
     def rows(self) -> Iterator[tuple[object, ...]]:
         """Everything that is held, in an order of its own and without numbers: two indexes of one store are equal."""

@@ -64,6 +64,11 @@ class FullText:
         self._writer.commit()
         self._uncommitted = False
 
+    def clear_away(self) -> None:
+        """Remove the files of segments that are no more; those that are open here to be searched would stay."""
+        self._index.reload()
+        self._writer.garbage_collect_files()
+
     def end(self) -> None:
         """Let others write; what was not committed is gone."""
         writer, self._writer = self._writer, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from agentm.context.reader import read_meta, read_version, untouched_version
 from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.index import todo
-from agentm.index.catalogue import AROUND
+from agentm.index.catalogue import AROUND, PURGED
 from agentm.seam import ChangeFeed, Locator, require
 
 if TYPE_CHECKING:
@@ -97,6 +97,14 @@ def is_note(key: str) -> bool:
     return not is_conflict_name(key.rpartition("/")[2], ())
 
 
+def _was_purged(index: AccountIndex, uri: str) -> bool:
+    """Whether nothing may be left of what a memory said."""
+    with suppress(AgentmError, OSError):
+        meta = read_meta(index.backend, parse_uri(uri).locator) if uri.startswith(SCHEME) else None
+        return meta is not None and meta.purge
+    return False
+
+
 def work_off(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
     """Everything that is known to be left to do, by the one who writes to the index."""
     _tell(index, caught, deadline)  # what a crash left
@@ -143,6 +151,8 @@ def _apply_some(index: AccountIndex, work: Work, caught: Caught, deadline: float
             if source is None:
                 caught.gone += catalogue.known(uri) is not None
                 catalogue.forget(uri)
+                if _was_purged(index, uri):
+                    catalogue.put_fact(PURGED, "")
             elif catalogue.known(uri) != (source.version, source.hash):
                 caught.changed += 1
                 catalogue.put(source)
@@ -179,14 +189,22 @@ def _told(index: AccountIndex, uris: Iterable[str]) -> dict[ContextUri, int]:
 
 
 def _tell(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
-    """Make the full-text index know what the catalogue has marked."""
+    """Make the full-text index know what the catalogue has marked, and nothing of what was purged."""
+    if _tell_marked(index, caught, deadline) and index.catalogue.fact(PURGED) is not None:
+        from agentm.index.purging import sweep
+
+        sweep(index, partial(_tell_marked, index, caught, deadline))
+
+
+def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None) -> bool:
+    """False if time was up before all of it was told."""
     for turn in count():
         changed, gone = index.catalogue.untold(BATCH if deadline is None else min(BATCH, _SMALL_BATCH))
         if not changed and not gone:
-            return
+            return True
         if turn and _is_late(deadline):
             caught.complete = False
-            return
+            return False
         for uri in gone:
             index.fulltext.replace(uri, ())
         for uri in changed:
@@ -194,6 +212,7 @@ def _tell(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
         index.fulltext.commit()
         with index.catalogue.change():
             index.catalogue.mark_told(changed, gone)
+    raise AssertionError("it ends when nothing is left")
 
 
 # From the store.

@@ -1,0 +1,103 @@
+"""What is purged leaves nothing of its words: neither in the store nor in the index."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentm import Memory, Note, StorageBackend
+from agentm.index import account, keeping
+from tests.index.conftest import (
+    STORES,
+    always_looking as always_looking,
+    memory as memory,
+    opened,
+    tmp_path as tmp_path,
+)
+
+pytestmark = pytest.mark.spec("IDX-01")
+
+SECRET = "xyloquartz"
+"""Like nothing else in any file, so that no compression hides it."""
+
+
+def holding(root: Path) -> list[str]:
+    """The files that hold the word."""
+    paths = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    return [path.name for path in paths if SECRET.encode() in path.read_bytes()]
+
+
+def segments_with_deleted(memory: Memory) -> int:
+    directory = memory.status()["index"]["directory"]
+    segments = json.loads(Path(directory, "fulltext", "meta.json").read_text())["segments"]
+    return sum(one["deletes"] is not None for one in segments)
+
+
+@pytest.fixture(params=[name for name in STORES if name != "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
+    """One that lies on the disk, as its index does."""
+    return STORES[request.param](tmp_path)
+
+
+@pytest.fixture
+def told(memory: Memory, tmp_path: Path) -> Memory:
+    """Among others, on the same day, and so found through each other's words."""
+    memory.remember_many([Note(f"Visit {n} to the weaver.", slug=f"visit-{n}") for n in range(30)])
+    memory.remember(f"The password of the mill is {SECRET}.", slug="mill")
+    memory.catch_up()
+    index = holding(tmp_path / "index")
+    assert any(name.endswith(".store") for name in index), "what the test looks for could be seen"
+    assert "catalogue.db" in index
+    return memory
+
+
+def test_a_purge_leaves_nothing(told: Memory, tmp_path: Path) -> None:
+    assert told.forget("events/mill", purge=True).indexed == "yes"
+    assert holding(tmp_path) == []
+    assert segments_with_deleted(told) == 0
+    assert len(told.recall("weaver", limit=100, patience=30.0)) == 30
+
+
+def test_what_was_forgotten_or_changed_before_is_purged_too(told: Memory, tmp_path: Path) -> None:
+    told.remember("The password of the mill is another.", slug="mill")
+    told.catch_up()
+    told.forget("events/mill")
+    told.catch_up()
+    told.forget("events/mill", purge=True)
+    assert holding(tmp_path) == []
+
+
+def test_a_purge_while_somebody_else_writes_to_the_index_is_made_up_for(
+    told: Memory, store: StorageBackend, tmp_path: Path
+) -> None:
+    with told._index._alone_on_this_machine(), opened(store, tmp_path) as other:
+        assert other.forget("events/mill", purge=True).indexed == "pending"
+    told.recall("weaver", patience=30.0)
+    assert holding(tmp_path / "index") == []
+
+
+def test_who_asks_meanwhile_waits_for_no_more_than_a_batch(
+    told: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_SMALL_BATCH", 4)
+    told.fs.delete_node(told.address("events/mill"), told.ctx, purge=True)
+    first = told.recall("weaver", patience=0.0, limit=100)
+    assert (len(first), first.complete) == (30, False)
+    for _ in range(40):
+        assert len(told.recall("weaver", patience=0.0, limit=100)) == 30
+        if not holding(tmp_path / "index"):
+            return
+    pytest.fail("it goes on with every question")
+
+
+def test_an_index_that_was_set_aside_is_purged_with_it(told: Memory, tmp_path: Path) -> None:
+    told.close()
+    [home] = (tmp_path / "index").glob("*/acme")
+    aside = home / account._SET_ASIDE
+    aside.mkdir()
+    (aside / "old").write_text(f"{SECRET}")
+    told.forget("events/mill", purge=True)
+    assert holding(tmp_path / "index") == []
