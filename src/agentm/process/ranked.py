@@ -25,7 +25,7 @@ from agentm.index.sources import is_node
 from agentm.open import caller, index_directory
 from agentm.recall.budget import tokens
 from agentm.recall.phases import NOTES, Ranked
-from agentm.recall.results import Found, written
+from agentm.recall.results import FULL, Found
 from agentm.seam import Locator, StorageBackend
 
 _MOST_RECORDS = 2_000
@@ -96,11 +96,11 @@ def _fitted(store: StorageBackend, records: Iterator[_Record], left: int) -> str
     entries: list[Found] = []
     for uri, moment, who, text in records:
         entry = _entry(store, uri, moment, who, text)
-        if entry is not None and tokens(written([*entries, entry])) <= left:
+        if entry is not None and tokens(FULL.page([*entries, entry])) <= left:
             entries.append(entry)
         if len(entries) == _MOST_SHOWN:
             break
-    return written(entries)
+    return FULL.page(entries)
 
 
 def _entry(store: StorageBackend, uri: str, moment: str, who: str, text: str) -> Found | None:

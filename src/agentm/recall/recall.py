@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from agentm.context.front_matter import front_matter
+from agentm.context.addresses import own_space
 from agentm.context.node import CONTENT, ContextNode, NodeStatus, digest
 from agentm.context.reader import read_meta, read_text, read_version
 from agentm.context.tenancy import RequestContext, check
@@ -20,8 +19,9 @@ from agentm.context.uri import SCHEME, parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
 from agentm.index.account import NOTES, AccountIndex
 from agentm.index.catalogue import Edge, Held, Row
-from agentm.recall.budget import fit, tokens
-from agentm.recall.results import HEADER, Found, Recall, written
+from agentm.recall.budget import tokens
+from agentm.recall.fitting import Shown, fitted
+from agentm.recall.results import Found, Recall
 from agentm.records import record_class, replace
 from agentm.seam import Locator, StorageBackend
 
@@ -32,8 +32,6 @@ MOST = 1_000
 """Memories in one answer."""
 LONGEST_QUERY = 4_000
 """Characters that are looked at: more says nothing more about what is wanted."""
-_BRIEF = 30
-"""Tokens of what has no abstract."""
 _ROUNDS = 4
 """How often it is searched again for sources that others crowded out."""
 _MEANING = 0.4
@@ -83,8 +81,7 @@ def recall(
     candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
     shown, all_read = _all_read(index.backend, ctx, candidates, limit, max(deadline, time.monotonic() + _READING))
-    entries = _fitted(shown, budget)
-    text = written(entries)
+    entries, text = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
     complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
     left_out = len(shown) - len(entries)
     return Recall(query, tuple(entries), budget, tokens(text), left_out, complete, text, len(caught.being_edited))
@@ -250,20 +247,11 @@ def _with_relations(edges: list[Edge], candidates: list[_Candidate]) -> list[_Ca
     ]
 
 
-@record_class(frozen=True)
-class _Shown:
-    """A candidate with what the store holds of it now."""
-
-    found: Found
-    overview: str
-    content: str
-
-
 def _all_read(
     backend: StorageBackend, ctx: RequestContext, candidates: list[_Candidate], limit: int, deadline: float
-) -> tuple[list[_Shown], bool]:
+) -> tuple[list[Shown], bool]:
     """The best of them with what the store holds of each; False if time was up before there were as many as wanted."""
-    shown: list[_Shown] = []
+    shown: list[Shown] = []
     for one in candidates:
         if len(shown) == limit:
             break
@@ -275,7 +263,7 @@ def _all_read(
     return shown, len(shown) == limit or time.monotonic() <= deadline
 
 
-def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> _Shown | None:
+def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> Shown | None:
     """None if it is gone, another's, or damaged by now."""
     try:
         node = _node(backend, ctx, one) if one.row.uri.startswith(SCHEME) else _note(backend, one)
@@ -301,7 +289,7 @@ def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -
         actor=node.actor,
         why={name: round(value, 4) for name, value in one.why.items()},
     )
-    return _Shown(found, node.overview or "", node.content)
+    return Shown(found, node.overview or "", node.content)
 
 
 def _node(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> ContextNode | None:
@@ -330,39 +318,3 @@ def _passage(content: str, row: Row) -> tuple[str, int, int]:
         return row.text, row.start, row.end
     at = content.find(row.text) if row.level == 2 else -1
     return (row.text, at, at + len(row.text)) if at >= 0 else (content, 0, len(content))
-
-
-def _fitted(shown: list[_Shown], budget: int) -> list[Found]:
-    """As many as fit, each first with its abstract; then, best first, as much of each as there is room for."""
-    left = budget - _cost(HEADER)
-    entries: list[Found] = []
-    for one in shown:
-        brief = replace(one.found, level=0, text=one.found.abstract or fit(one.found.text, _BRIEF))
-        if _cost(brief.quoted) > left:
-            break
-        left -= _cost(brief.quoted)
-        entries.append(brief)
-    for at, brief in enumerate(entries):
-        room = left + _cost(brief.quoted)
-        # A token is never less than a quarter of its bytes: what is far too long need not be counted.
-        fitting = (more for more in _fuller(shown[at]) if len(more.text) <= 4 * room and _cost(more.quoted) <= room)
-        fuller = next(fitting, brief)
-        left = room - _cost(fuller.quoted)
-        entries[at] = fuller
-    return entries
-
-
-@lru_cache(maxsize=1_000)
-def _cost(text: str) -> int:
-    """What a part costs, with the blank line behind it. Parts cost at least what they cost together."""
-    return tokens(text) + 1
-
-
-def _fuller(one: _Shown) -> list[Found]:
-    """More than the abstract, the most first."""
-    found = one.found
-    _, body = front_matter(one.content)  # what stands above the text is said in the line above it
-    more = [replace(found, text=body, start=len(one.content) - len(body), end=len(one.content)), found]
-    if one.overview.strip():
-        more.append(replace(found, level=1, text=one.overview))
-    return more
