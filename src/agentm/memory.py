@@ -8,13 +8,31 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
+from agentm.context.given import (
+    all_of,
+    check_callable,
+    check_flag,
+    check_number,
+    check_path,
+    check_seconds,
+    check_text,
+    check_texts,
+)
 from agentm.context.node import ContextNode, RelationEdge
 from agentm.context.tenancy import RequestContext
 from agentm.context.uri import parse_place, parse_uri
-from agentm.errors import InvalidNodeError, InvalidUriError, NodeBrokenError, NodeConflictError, NodeNotFoundError
+from agentm.errors import (
+    ConfigError,
+    InvalidNodeError,
+    InvalidQueryError,
+    InvalidUriError,
+    NodeBrokenError,
+    NodeConflictError,
+    NodeNotFoundError,
+)
 from agentm.open import Opened, caller, open_store
 from agentm.records import record_class, replace
-from agentm.seam import protocol_of
+from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +42,6 @@ if TYPE_CHECKING:
     from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
     from agentm.recall.results import Recall
-    from agentm.seam import StorageBackend
 
 MOST_ALIKE = 1_000
 """Memories of one name, told apart by numbers, before somebody has to find a better name."""
@@ -97,6 +114,14 @@ class Memory:
         knows to what the words say; none is needed. Plain ``notes`` of the store belong to no account: they are
         recalled in the one that is configured for this machine, unless this says else.
         """
+        check_path(ConfigError, install_prefix=install_prefix, index_root=index_root)
+        if not isinstance(store, StorageBackend):
+            check_path(ConfigError, store=store)
+        check_texts(ConfigError, visible=visible)
+        check_text(ConfigError, actor=actor)
+        if notes is not None:
+            check_flag(ConfigError, notes=notes)
+        _check_embedder(embedder)
         ctx = caller(account, user, agent, actor=actor, visible=tuple(visible), install_prefix=install_prefix)
         opened = open_store(
             store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder, notes=notes
@@ -132,7 +157,10 @@ class Memory:
         """
         from agentm.context.secrets import without_secrets
 
-        _check_given(text, tags)
+        _check_given(text, slug, category, tags, who, sources)
+        check_text(InvalidNodeError, project=project)
+        check_number(InvalidNodeError, if_version=if_version)
+        check_flag(InvalidNodeError, duplicates=duplicates, wait=wait)
         tags = tags if project is None else [*tags, f"{PROJECT_TAG}{project}"]
         ctx = self._from(sources)
         text, redacted = without_secrets(text, _policy(secrets))
@@ -166,9 +194,11 @@ class Memory:
         from agentm.context.secrets import without_secrets
 
         policy = _policy(secrets)
-        given_notes = list(notes)
+        check_callable(InvalidNodeError, progress=progress)
+        given_notes = all_of(InvalidNodeError, Note, notes, "notes")
         for note in given_notes:
-            _check_given(note.text, note.tags)
+            _check_given(note.text, note.slug, note.category, note.tags, note.who, note.sources)
+            all_of(InvalidNodeError, RelationEdge, note.relations, "relations")
         cleaned = [(note, *without_secrets(note.text, policy)) for note in given_notes]
         given = [replace(note, text=text) for note, text, _ in cleaned]
         taken: set[str] = set()
@@ -192,8 +222,8 @@ class Memory:
         tag: str | None = None,
         project: str | None = None,
         owner: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         recency: bool = True,
         related: bool = True,
         patience: float = 0.25,
@@ -201,12 +231,17 @@ class Memory:
         """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
 
         Only of a ``category``, with a ``tag``, of a ``project``, of an ``owner`` (a space such as ``user:alice``), from
-        ``since`` up to ``until`` (ISO dates). ``recency=False`` and ``related=False`` turn the gentle signals off.
+        ``since`` up to ``until`` (days). ``recency=False`` and ``related=False`` turn the gentle signals off.
         ``patience`` is how many seconds it may take: what is new is indexed until then, in small steps, and what was
         found is read; ``complete`` says whether that was all. An embedder has a timeout of its own.
         """
         from agentm.recall.recall import Filters, recall
 
+        check_text(InvalidQueryError, category=category, tag=tag, project=project, owner=owner)
+        check_flag(InvalidQueryError, recency=recency, related=related)
+        check_seconds(InvalidQueryError, patience=patience)
+        days = (day.isoformat() if isinstance(day, date) else day for day in (since, until))
+        filters = Filters(category, tag, project, owner, *days)
         index = self._index
         index.refresh()
         asked = partial(
@@ -216,7 +251,7 @@ class Memory:
             query,
             budget=budget,
             limit=limit,
-            filters=Filters(category, tag, project, owner, since, until),
+            filters=filters,
             recency=recency,
             related=related,
             patience=patience,
@@ -225,6 +260,7 @@ class Memory:
 
     def read(self, address: str, *, version: int | None = None) -> ContextNode:
         """One memory: as it is, or as it was in a version."""
+        check_number(InvalidNodeError, version=version)
         return self.fs.read_node(self.address(address), self.ctx, version=version)
 
     def relate(
@@ -236,11 +272,14 @@ class Memory:
 
     def forget(self, address: str, *, if_version: int | None = None, purge: bool = False) -> Receipt:
         """Take a memory away. `undo` brings it back, unless it is purged: then its words go, out of the index too."""
+        check_number(InvalidNodeError, if_version=if_version)
+        check_flag(InvalidNodeError, purge=purge)
         receipt = self.fs.delete_node(self.address(address), self.ctx, if_version=if_version, purge=purge)
         return self._indexed(receipt) if purge else receipt
 
     def move(self, address: str, to: str, *, if_version: int | None = None) -> Receipt:
         """Give a memory another address."""
+        check_number(InvalidNodeError, if_version=if_version)
         return self.fs.move_node(self.address(address), self.address(to), self.ctx, if_version=if_version)
 
     def history(self, address: str) -> list[ContextNode]:
@@ -249,6 +288,7 @@ class Memory:
 
     def undo(self, address: str, *, to: int | None = None, if_version: int | None = None) -> Receipt:
         """Bring back an older version, as a new one."""
+        check_number(InvalidNodeError, to=to, if_version=if_version)
         return self.fs.undo(self.address(address), self.ctx, to=to, if_version=if_version)
 
     def status(self) -> dict[str, Any]:
@@ -262,10 +302,12 @@ class Memory:
 
     def catch_up(self, *, progress: Progress | None = None) -> Caught:
         """Index everything that changed, also by others and by hand."""
+        check_callable(InvalidNodeError, progress=progress)
         return self._index.mended(partial(self._index.catch_up, progress=progress))
 
     def reindex(self, *, progress: Progress | None = None) -> Caught:
         """Build the index anew; until it is complete, recall answers from the old one."""
+        check_callable(InvalidNodeError, progress=progress)
         return self._index.rebuild(progress)
 
     def close(self) -> None:
@@ -352,13 +394,21 @@ class Memory:
                 yield uri
 
 
-def _check_given(text: object, tags: object) -> None:
+def _check_given(text: object, slug: object, category: object, tags: object, who: object, sources: object) -> None:
     if not isinstance(text, str):
         raise InvalidNodeError(f"what is to be remembered is {type(text).__name__}, not a text; pass a str.")
     if not text.strip():
         raise InvalidNodeError("the text is empty, so there is nothing to remember; say something.")
-    if isinstance(tags, str) or not isinstance(tags, Sequence):
-        raise InvalidNodeError(f"tags is {tags!r}; give a list of words.")
+    check_texts(InvalidNodeError, tags=tags, sources=sources)
+    check_text(InvalidNodeError, slug=slug, category=category, who=who)
+
+
+def _check_embedder(embedder: object) -> None:
+    fine = isinstance(getattr(embedder, "name", None), str) and callable(getattr(embedder, "embed", None))
+    if embedder is not None and not fine:
+        raise ConfigError(
+            f"embedder is {type(embedder).__name__}; give something with a name and embed(texts), as CallableEmbedder."
+        )
 
 
 def _policy(secrets: str) -> str:

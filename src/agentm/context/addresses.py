@@ -15,6 +15,8 @@ def own_space(ctx: RequestContext) -> str:
 
 def full_address(text: str, ctx: RequestContext) -> str:
     """A short address written out: ``events/visit`` lies below the caller's memories, ``users/…`` below the account."""
+    if not isinstance(text, str):
+        raise InvalidUriError(f"{text!r} is no address; give a text, as in events/first-visit.")
     if text.startswith(SCHEME):
         return text
     if text.casefold().startswith("ctx:"):

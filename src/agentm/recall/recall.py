@@ -90,9 +90,9 @@ def recall(
 def _checked(query: str, budget: int, limit: int) -> str:
     if not isinstance(query, str) or not query.strip():
         raise InvalidQueryError("there is nothing to look for; say what it is about, as in: agentm recall 'oat milk'.")
-    if not isinstance(budget, int) or budget < 0:
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 0:
         raise InvalidQueryError(f"the budget is {budget!r}; give a number of tokens, such as 2000.")
-    if not isinstance(limit, int) or limit < 1:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidQueryError(f"the limit is {limit!r}; give a number of memories, such as 10.")
     if limit > MOST:
         raise InvalidQueryError(f"the limit is {limit:,}; give at most {MOST:,}, and narrow the question instead.")
