@@ -2,6 +2,7 @@
 
 AgentmError
 ├── InvalidLocatorError (ValueError)            a key that cannot be addressed
+├── InvalidPathError (ValueError)               a path that is not absolute, or cannot be one
 ├── InvalidVersionError (ValueError)            a version token that is none
 ├── ProtocolError (ValueError)                  a protocol name that cannot be registered
 ├── BackendTypeError (TypeError)                something registered that is no backend class
@@ -27,12 +28,14 @@ AgentmError
 ├── InvalidUriError (ValueError)                an address that is none, or a name not every store can hold
 ├── InvalidNodeError (ValueError)               a memory that cannot be written as it is
 ├── AccessDeniedError (PermissionError)         another tenant's, or another owner's
+├── BoundaryError (PermissionError)             a path that lies outside what may be read or written
 ├── NodeNotFoundError (LookupError)
 ├── NodeBrokenError (RuntimeError)              damage that needs a person
 ├── InvalidQueryError (ValueError)              a question that cannot be answered as it is
 ├── SecretFoundError (ValueError)               what is to be remembered holds a secret
 ├── EmbedderError (RuntimeError)                an embedder that gives no vectors
 ├── ConfigError (ValueError)
+├── ReachError (ValueError)                     a file of reaches, or a scope, that cannot be meant
 ├── ProjectFileError (ValueError)
 ├── StateFileError (ValueError)                 a plan or progress file that cannot be named
 │   └── ActivePlanError                         the marker of the active plan leads nowhere
@@ -45,6 +48,7 @@ or ``except ValueError`` keeps working: each error is also the builtin it resemb
 from __future__ import annotations
 
 import errno as _errno
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -90,6 +94,10 @@ def _rebuild(cls: type[AgentmError], message: str, errno: int | None, state: dic
 
 class InvalidLocatorError(AgentmError, ValueError):
     code = "invalid_locator"
+
+
+class InvalidPathError(AgentmError, ValueError):
+    code = "invalid_path"
 
 
 class InvalidVersionError(AgentmError, ValueError):
@@ -218,6 +226,18 @@ class AccessDeniedError(AgentmError, PermissionError):
     code = "access_denied"
 
 
+class BoundaryError(AgentmError, PermissionError):
+    """A path that a scope does not cover. It says what is allowed, never what is there or where a link leads."""
+
+    code = "storage-boundary"
+
+    def __init__(self, kind: str, path: str, allowed: Sequence[str] = (), why: str = "outside the scope") -> None:
+        super().__init__(f"{kind} not permitted: {path} not in [{', '.join(allowed)}] ({why})", locator=path)
+        self.kind = kind
+        self.path = path
+        self.errno = _errno.EACCES
+
+
 class NodeNotFoundError(AgentmError, LookupError):
     code = "node_not_found"
 
@@ -248,6 +268,10 @@ class EmbedderError(AgentmError, RuntimeError):
 
 class ConfigError(AgentmError, ValueError):
     code = "config_invalid"
+
+
+class ReachError(AgentmError, ValueError):
+    code = "reach_invalid"
 
 
 class ProjectFileError(AgentmError, ValueError):

@@ -1,0 +1,265 @@
+"""Ways to a place on a disk: anywhere the system leads, or only where it cannot lead astray.
+
+A string that was checked says nothing about what it will open: in between somebody can put a link in its place. So
+below a root nothing is opened by its path. The folder that holds a place is opened first, by one call of the kernel
+that follows no link and does not leave the root (or, where there is no such call, name by name), and everything else
+is done relative to that open folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import NamedTuple, Protocol
+
+from agentm.files._spelling import Identity, Spellings, identity
+from agentm.files.base import segments
+
+_FOLDER = os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+_OPENAT2 = 437  # the same on every architecture
+_BENEATH = 0x08 | 0x04 | 0x02  # stay below the root, through no link, through none of /proc's either
+_MOST_WAYS = 10_000
+_NO_SUCH_CALL = (errno.ENOSYS, errno.EPERM)
+
+
+class CrossedError(OSError):
+    """The way leads through a link, or to what lies elsewhere as well. Who hears of it says no, and not why."""
+
+
+class Place(NamedTuple):
+    """A name in a folder that is open; without a folder, a path."""
+
+    folder: int | None
+    name: str
+    follow: bool
+    """Whether the name itself may be a link."""
+
+
+class Way(Protocol):
+    confined: bool
+    """Whether what leads out is refused: links, and files with a second name somewhere else."""
+
+    def to(self, path: str) -> AbstractContextManager[Place]:
+        """Where something is that is looked at."""
+
+    def to_entry(self, path: str) -> AbstractContextManager[Place]:
+        """The name itself, to be made, replaced, moved or removed."""
+
+    def make_folders(self, path: str) -> None:
+        """Make a folder and those above it."""
+
+    def is_spelt(self, place: Place) -> bool:
+        """Whether what is there has this very name, and not one that the disk takes for the same."""
+
+
+class Beneath:
+    """Only below some roots. The roots themselves may be links: whoever named them meant what they lead to."""
+
+    confined = True
+
+    def __init__(self, roots: Sequence[str], is_denied: Callable[[str], bool]) -> None:
+        self._roots = sorted({segments(root) for root in roots}, key=len, reverse=True)
+        self._is_denied = is_denied
+        self._spellings = Spellings()
+        self._ways: dict[tuple[str, tuple[str, ...]], Identity] = {}
+
+    @contextmanager
+    def to(self, path: str) -> Iterator[Place]:
+        root, below = self._split(path)
+        if below:
+            with self._folder(root, below[:-1]) as folder:
+                yield Place(folder, below[-1], False)
+            return
+        try:
+            folder = os.open(root, _FOLDER)
+        except NotADirectoryError:  # a file was named as a root; a link in its place was not
+            with self.to_entry(path) as place:
+                yield place
+            return
+        try:
+            self._check_denied(folder, None)
+            yield Place(folder, ".", True)
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def to_entry(self, path: str) -> Iterator[Place]:
+        root, below = self._split(path)
+        above, name = (root, below) if below else (os.path.dirname(root), (os.path.basename(root),))
+        if not name[-1]:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        with self._folder(above, name[:-1]) as folder:
+            self._check_denied(folder, name[-1])
+            yield Place(folder, name[-1], False)
+
+    def make_folders(self, path: str) -> None:
+        root, below = self._split(path)
+        os.makedirs(root, exist_ok=True)
+        for count in range(1, len(below) + 1):
+            with self._folder(root, below[: count - 1]) as folder:
+                try:
+                    os.mkdir(below[count - 1], dir_fd=folder)
+                except FileExistsError:
+                    self._refuse_no_folder(Place(folder, below[count - 1], False))
+
+    def is_spelt(self, place: Place) -> bool:
+        return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name)
+
+    def _split(self, path: str) -> tuple[str, tuple[str, ...]]:
+        """The root that a path lies below, and the names from there on."""
+        names = segments(path)
+        for root in self._roots:
+            if names[: len(root)] == root:
+                return "/" + "/".join(root), names[len(root) :]
+        raise CrossedError(errno.EXDEV, "outside", path)
+
+    @contextmanager
+    def _folder(self, root: str, below: tuple[str, ...]) -> Iterator[int]:
+        top = folder = os.open(root, _FOLDER)
+        try:
+            if below:
+                folder = open_beneath(top, below)
+                if self._ways.get((root, below)) != identity(folder):
+                    self._walk(top, root, below)
+            self._check_denied(folder, None)
+            yield folder
+        finally:
+            os.close(top)
+            if folder != top:
+                os.close(folder)
+
+    def _walk(self, top: int, root: str, below: tuple[str, ...]) -> None:
+        """Go the way name by name; FileNotFoundError where one of them is only taken for another.
+
+        A way through folders that all tell names apart need not be gone again.
+        """
+        here, exact = os.dup(top), True
+        try:
+            for name in below:
+                exact = exact and self._spellings.tells_apart(here)
+                if not self._spellings.has(here, name):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+                above, here = here, open_beneath(here, (name,))
+                os.close(above)
+            if exact:
+                if len(self._ways) >= _MOST_WAYS:
+                    self._ways.clear()
+                self._ways[root, below] = identity(here)
+        finally:
+            os.close(here)
+
+    def _check_denied(self, folder: int, name: str | None) -> None:
+        """A root that is a link, or a folder mounted twice, may lead into what is denied under its real name."""
+        real = _real_path(folder)
+        if real is not None and self._is_denied(real if name is None else f"{real}/{name}"):
+            raise CrossedError(errno.EXDEV, "denied")
+
+    def _refuse_no_folder(self, place: Place) -> None:
+        found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode) or not self.is_spelt(place):
+            raise CrossedError(errno.EXDEV, "a link")
+        if not stat.S_ISDIR(found.st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place.name)
+
+
+class Anywhere:
+    """Whatever the system makes of a path."""
+
+    confined = False
+
+    @contextmanager
+    def to(self, path: str) -> Iterator[Place]:
+        yield Place(None, path, True)
+
+    to_entry = to
+
+    def make_folders(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def is_spelt(self, place: Place) -> bool:
+        return True
+
+
+def open_beneath(top: int, names: tuple[str, ...]) -> int:
+    """A folder below an open one, reached through no link; CrossedError where there is one."""
+    if _kernel_call() is not None:
+        return _open_at_once(top, names)
+    return _open_by_name(top, names)
+
+
+def _open_at_once(top: int, names: tuple[str, ...]) -> int:
+    call = _kernel_call()
+    assert call is not None
+    while True:
+        fd, number = call(top, os.fsencode("/".join(names)))
+        if fd >= 0:
+            return fd
+        if number in (errno.ELOOP, errno.EXDEV):
+            raise CrossedError(number, "a link")
+        if number not in (errno.EAGAIN, errno.EINTR):  # something above moved meanwhile: once more
+            raise OSError(number, os.strerror(number), names[-1])
+
+
+def _open_by_name(top: int, names: tuple[str, ...]) -> int:
+    here = os.dup(top)
+    for name in names:
+        try:
+            below = os.open(name, _FOLDER | NO_LINK, dir_fd=here)
+        except OSError as error:
+            crossed = error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(here, name)
+            os.close(here)
+            if crossed:
+                raise CrossedError(errno.ELOOP, "a link") from None
+            raise
+        os.close(here)
+        here = below
+    return here
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return True  # gone again: somebody is swapping it
+
+
+def _real_path(folder: int) -> str | None:
+    """What the kernel calls an open folder; None where it cannot be asked."""
+    try:
+        return os.readlink(f"/proc/self/fd/{folder}")
+    except OSError:
+        return None
+
+
+@cache
+def _kernel_call() -> Callable[[int, bytes], tuple[int, int]] | None:
+    """Linux's own way to open something below a folder; None where it is not to be had."""
+    if not hasattr(os, "O_PATH"):
+        return None
+    import ctypes
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    how = How(_FOLDER, 0, _BENEATH)
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    size, given = ctypes.sizeof(how), ctypes.byref(how)
+
+    def call(folder: int, path: bytes) -> tuple[int, int]:
+        fd: int = syscall(_OPENAT2, folder, path, given, size)
+        return fd, 0 if fd >= 0 else ctypes.get_errno()
+
+    root = os.open("/", _FOLDER)
+    try:
+        fd, number = call(root, b".")
+    finally:
+        os.close(root)
+    if fd >= 0:
+        os.close(fd)
+    return None if number in _NO_SUCH_CALL else call

@@ -1,0 +1,116 @@
+"""The file interface over a store of the seam: ``/a/b.md`` is the place ``a/b.md`` in it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+
+from agentm.backends._refusals import refusal
+from agentm.errors import InvalidLocatorError, InvalidPathError
+from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
+from agentm.seam import Append, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
+
+class BackendStorage(ThreadedStorage):
+    """Any store as files. Folders need not be made, and permissions are the store's own: ``mode`` is not used."""
+
+    blocking: BackendFiles
+
+    def __init__(self, backend: StorageBackend) -> None:
+        super().__init__(BackendFiles(backend))
+
+
+class BackendFiles:
+    """The verbs of a storage in those of the seam."""
+
+    def __init__(self, backend: StorageBackend) -> None:
+        self._backend = backend
+
+    def read(self, path: str) -> str | None:
+        try:
+            return self._backend.read(_place(path))
+        except _MISSING:
+            return None
+
+    def exists(self, path: str) -> bool:
+        return self._backend.exists(_place(path))
+
+    def mtime(self, path: str) -> int | None:
+        try:
+            return int(self._backend.info(_place(path)).mtime * 1000)
+        except _MISSING:
+            return None
+
+    def list(self, path: str) -> list[str]:
+        return [found.name for found in self._children(path)]
+
+    def list_entries(self, path: str) -> Entries:
+        entries = []
+        for found in self._children(path):
+            try:
+                entries.append(DirEntry(found.name, self._backend.info(found).is_dir))
+            except FileNotFoundError:
+                continue  # gone since it was listed
+        return entries
+
+    def write(self, path: str, content: str, *, mode: int | None = None) -> None:
+        self._backend.write(_place(path), content)
+
+    def append(self, path: str, content: str) -> None:
+        place = _place(path)
+        if self._backend.capabilities.append:
+            require(self._backend, Append).append(place, content)
+        else:
+            update(self._backend, place, lambda text: (text or "") + content)
+
+    def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
+        self._backend.write(_place(path), content)
+
+    def mkdir(self, path: str) -> None:
+        self._backend.mkdir(_place(path))
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        remove = require(self._backend, Remove).remove
+        place = _place(path)
+        if recursive:
+            for below in self._below(place):
+                remove(below)
+        remove(place)
+
+    def rename(self, source: str, target: str) -> None:
+        old, new = _place(source), _place(target)
+        if self._backend.capabilities.rename:
+            overwrite = self._is_file(old) and self._is_file(new)
+            require(self._backend, Rename).rename(old, new, overwrite=overwrite)
+            return
+        # No store moves a file in one step without saying so: it is there twice for a moment, never not at all.
+        remove = require(self._backend, Remove)
+        self._backend.write(new, self._backend.read(old))
+        remove.remove(old)
+
+    def _children(self, path: str) -> Sequence[Locator]:
+        place = _place(path)
+        if self._is_file(place):
+            raise refusal(errno.ENOTDIR, backend=protocol_of(self._backend), verb="list", locator=place)
+        return self._backend.list(place)
+
+    def _is_file(self, place: Locator) -> bool:
+        try:
+            return not self._backend.info(place).is_dir
+        except _MISSING:
+            return False
+
+    def _below(self, place: Locator) -> Iterator[Locator]:
+        """Everything below a place, the deepest first."""
+        for child in self._backend.list(place):
+            yield from self._below(child)
+            yield child
+
+
+def _place(path: str) -> Locator:
+    try:
+        return Locator(check_path(path))
+    except InvalidLocatorError as cause:
+        raise InvalidPathError(f"the path {path!r} leads nowhere: {cause.message}", locator=path) from cause

@@ -1,0 +1,281 @@
+"""Files on a disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from agentm.backends._durable import sync_file, write_all
+from agentm.backends._text import decode, encode
+from agentm.errors import AlreadyExistsError, StoreError, could_not, store_error
+from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, Place, Way
+from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
+
+_NAME = "disk"
+_OPEN = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe must not hang us
+_PERMISSIONS = 0o7777
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
+
+class FsStorage(ThreadedStorage):
+    """Files on this machine's disks, as the system shows them.
+
+    A write is flushed before it is acknowledged, and replaces the file in one step where that is possible.
+    """
+
+    blocking: Disk
+
+    def __init__(self) -> None:
+        super().__init__(Disk(Anywhere()))
+
+    def beneath(self, roots: Sequence[str], is_denied: Callable[[str], bool]) -> ThreadedStorage:
+        """The same files, but only what lies below some folders, and never through a link."""
+        return ThreadedStorage(Disk(Beneath(roots, is_denied)))
+
+
+class Disk:
+    """The verbs of a storage as system calls, each relative to where a way leads."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+
+    def read(self, path: str) -> str | None:
+        with _said("read", path):
+            try:
+                with self._way.to(path) as place:
+                    data = self._bytes(place)
+            except _MISSING:
+                return None
+        return decode(data, backend=_NAME, locator=path)
+
+    def exists(self, path: str) -> bool:
+        return self._looked_at("exists", path) is not None
+
+    def mtime(self, path: str) -> int | None:
+        found = self._looked_at("mtime", path)
+        return None if found is None else found.st_mtime_ns // 1_000_000
+
+    def list(self, path: str) -> list[str]:
+        return [entry.name for entry in self.list_entries(path)]
+
+    def list_entries(self, path: str) -> Entries:
+        with _said("list", path):
+            try:
+                with self._way.to(path) as place:
+                    return self._entries(place)
+            except FileNotFoundError:
+                return []
+            except NotADirectoryError:
+                if self.exists(path):
+                    raise
+                return []  # it would lie below a file, and so is not there
+
+    def write(self, path: str, content: str, *, mode: int | None = None) -> None:
+        data = encode(content, backend=_NAME, verb="write", locator=path)
+        with _said("write", path), self._way.to_entry(path) as place:
+            found = self._standing(place)
+            if found is None or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+                self._replace(place, data, mode, found)
+            else:
+                self._write_through(place, data, mode)
+
+    def append(self, path: str, content: str) -> None:
+        data = encode(content, backend=_NAME, verb="append", locator=path)
+        with _said("append", path), self._way.to_entry(path) as place:
+            is_new = self._standing(place) is None
+            with self._open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
+                write_all(fd, data)
+                sync_file(fd)
+            if is_new:
+                _flush_folder(place)
+
+    def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
+        data = encode(content, backend=_NAME, verb="write", locator=path)
+        with _said("write", path), self._way.to_entry(path) as place:
+            self._replace(place, data, mode, self._standing(place))
+
+    def mkdir(self, path: str) -> None:
+        with _said("mkdir", path):
+            self._way.make_folders(path)
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        with _said("remove", path), self._way.to_entry(path) as place:
+            if not self._way.is_spelt(place):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+            if not stat.S_ISDIR(found.st_mode):
+                os.unlink(place.name, dir_fd=place.folder)
+            elif recursive:
+                from shutil import rmtree
+
+                rmtree(place.name, dir_fd=place.folder)
+            else:
+                os.rmdir(place.name, dir_fd=place.folder)
+            _flush_folder(place)
+
+    def rename(self, source: str, target: str) -> None:
+        with _said("rename", source), self._way.to_entry(source) as old, self._way.to_entry(target) as new:
+            if not self._way.is_spelt(old):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+            self._refuse_other_spelling(new)
+            os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
+            _flush_folder(new)
+            _flush_folder(old)
+
+    def _bytes(self, place: Place) -> bytes:
+        with self._open(place, os.O_RDONLY) as fd:
+            pieces = []
+            while piece := os.read(fd, 1 << 20):
+                pieces.append(piece)
+        return b"".join(pieces)
+
+    @contextmanager
+    def _open(self, place: Place, flags: int) -> Iterator[int]:
+        """A regular file, open, that is really the one that was asked for."""
+        if not self._way.is_spelt(place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.name)
+        try:
+            fd = os.open(place.name, flags | _OPEN | (0 if place.follow else NO_LINK), 0o666, dir_fd=place.folder)
+        except OSError as error:
+            raise (CrossedError(errno.ELOOP, "a link") if self._is_link(error, place) else error) from None
+        try:
+            self._check(os.fstat(fd), place)
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _is_link(self, error: OSError, place: Place) -> bool:
+        return not place.follow and error.errno in (errno.ELOOP, errno.EMLINK)
+
+    def _check(self, found: os.stat_result, place: Place) -> None:
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.name)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is neither a file nor a folder", place.name)
+        if self._way.confined and found.st_nlink > 1:
+            raise CrossedError(errno.EXDEV, "another name")
+
+    def _looked_at(self, verb: str, path: str) -> os.stat_result | None:
+        with _said(verb, path):
+            try:
+                with self._way.to(path) as place:
+                    found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=place.follow)
+                    if self._way.confined:
+                        self._refuse_link(found)
+                    return found if self._way.is_spelt(place) else None
+            except _MISSING:
+                return None
+
+    def _refuse_link(self, found: os.stat_result) -> None:
+        if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+            raise CrossedError(errno.ELOOP, "a link")
+
+    def _entries(self, place: Place) -> Entries:
+        if not self._way.is_spelt(place):
+            return []
+        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+        try:
+            fd = os.open(place.name, flags | (0 if place.follow else NO_LINK), dir_fd=place.folder)
+        except NotADirectoryError:  # what Linux says of a link that is not to be followed, too
+            if self._way.confined:
+                self._refuse_link(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+            raise
+        except OSError as error:
+            raise (CrossedError(errno.ELOOP, "a link") if self._is_link(error, place) else error) from None
+        try:
+            with os.scandir(fd) as entries:
+                found = [DirEntry(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        finally:
+            os.close(fd)
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _standing(self, place: Place) -> os.stat_result | None:
+        """What is there now, if it may be written over; None if nothing is."""
+        try:
+            found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.name)
+        if self._way.confined:
+            self._refuse_link(found)
+        self._refuse_other_spelling(place)
+        return found
+
+    def _refuse_other_spelling(self, place: Place) -> None:
+        if not self._way.is_spelt(place):
+            raise AlreadyExistsError(
+                f"{could_not(_NAME, 'write', place.name)}: the disk takes the name for another one that is there; "
+                "use that spelling, or choose another name.",
+                code="name_taken",
+                errno=errno.EEXIST,
+                backend=_NAME,
+                locator=place.name,
+            )
+
+    def _replace(self, place: Place, data: bytes, mode: int | None, found: os.stat_result | None) -> None:
+        """Through a temporary file in the same folder, which is put in place in one step."""
+        fd, temp = _temporary(place)
+        try:
+            try:
+                if mode is not None:
+                    os.fchmod(fd, mode)
+                elif found is not None and stat.S_ISREG(found.st_mode):
+                    os.fchmod(fd, found.st_mode & _PERMISSIONS)
+                write_all(fd, data)
+                sync_file(fd)
+            finally:
+                os.close(fd)
+            os.replace(temp, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temp, dir_fd=place.folder)
+            raise
+        _flush_folder(place)
+
+    def _write_through(self, place: Place, data: bytes, mode: int | None) -> None:
+        """Into what is there: a link, a file with several names, or something that is no file."""
+        with self._open(place, os.O_WRONLY | os.O_CREAT) as fd:
+            if mode is not None:
+                os.fchmod(fd, mode)
+            os.ftruncate(fd, 0)
+            write_all(fd, data)
+            sync_file(fd)
+
+
+def _temporary(place: Place) -> tuple[int, str]:
+    """A new file beside the place: its descriptor and its name."""
+    ending = f".tmp.{os.getpid()}.{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
+    try:
+        return os.open(place.name + ending, flags, 0o666, dir_fd=place.folder), place.name + ending
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG or len(os.fsencode(os.path.basename(place.name))) > 255:
+            raise
+        short = os.path.join(os.path.dirname(place.name), ending)  # a name of full length leaves no room for more
+        return os.open(short, flags, 0o666, dir_fd=place.folder), short
+
+
+def _flush_folder(place: Place) -> None:
+    """A name survives a power cut once its folder is flushed."""
+    name = "." if place.folder is not None else os.path.dirname(place.name)
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0), dir_fd=place.folder)
+    try:
+        sync_file(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _said(verb: str, path: str) -> Iterator[None]:
+    """Check the path, and say what the system refused in one sentence."""
+    check_path(path)
+    try:
+        yield
+    except (StoreError, CrossedError):
+        raise
+    except OSError as cause:
+        raise store_error(cause, backend=_NAME, verb=verb, locator=path) from cause

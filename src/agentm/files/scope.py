@@ -1,0 +1,141 @@
+"""What may be read and what may be written: prefixes of paths, and a floor that nothing lifts.
+
+Whole names are compared: ``/a/b`` covers ``/a/b`` and all below it, never ``/a/bc``. What is denied is denied in every
+spelling that some disk takes for the same; what is allowed is allowed in the given one only.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from agentm.errors import BoundaryError, InvalidPathError, ReachError
+from agentm.files.base import check_path, segments
+
+READ, WRITE = "read", "write"
+
+DENIED = (
+    "~/.ssh",
+    "~/.aws",
+    "~/.azure",
+    "~/.gnupg",
+    "~/.kube",
+    "~/.config/gcloud",
+    "~/.config/gh",
+    "~/.docker/config.json",
+    "~/.git-credentials",
+    "~/.netrc",
+    "~/.npmrc",
+    "~/.password-store",
+    "~/.pgpass",
+    "~/.pypirc",
+    "~/Library/Keychains",
+    "/etc",
+    "/private/etc",
+    "/proc",
+    "/run/secrets",
+    "/sys",
+)
+"""The floor: where keys and the machine's own settings are. No tool of an agent has any business there."""
+
+Names = tuple[str, ...]
+
+
+class ScopedStorageScope:
+    """Where a storage may read and where it may write.
+
+    :param read: paths that may be read, with all below them
+    :param write: paths that may be written; being allowed to write is not being allowed to read
+    :param always_deny: what is denied besides `DENIED`, whatever is allowed
+    """
+
+    def __init__(
+        self, read: Sequence[str] = (), write: Sequence[str] = (), always_deny: Sequence[str] | None = None
+    ) -> None:
+        self.read = _prefixes("read", read)
+        self.write = _prefixes("write", write)
+        self.always_deny = (*_floor(), *_prefixes("always_deny", always_deny or ()))
+        self._allowed = {READ: [segments(one) for one in self.read], WRITE: [segments(one) for one in self.write]}
+        self._denied = {_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny)
+
+    def check(self, kind: str, path: str) -> str:
+        """The path in its plain form if it may be read or written, else BoundaryError."""
+        names = self._names(kind, path)
+        plain = "/" + "/".join(names)
+        if self.is_denied(plain):
+            raise self.refusal(kind, path, "always-deny floor")
+        if not self.covers(kind, names):
+            raise self.refusal(kind, path)
+        return plain
+
+    def check_whole(self, kind: str, path: str) -> str:
+        """As ``check``, for what takes along all below the path: nothing of that may be denied."""
+        plain = self.check(kind, path)
+        names = _folded(segments(plain))
+        if any(denied[: len(names)] == names for denied in self._denied):
+            raise self.refusal(kind, path, "always-deny floor")
+        return plain
+
+    def check_move(self, source: str, target: str) -> tuple[str, str]:
+        """Both ends of a move may be written; and what could not be read before cannot be read after it."""
+        old, new = self.check_whole(WRITE, source), self.check_whole(WRITE, target)
+        if self.covers(READ, segments(new)) and not self.covers(READ, segments(old)):
+            raise self.refusal(READ, source)
+        return old, new
+
+    def covers(self, kind: str, names: Names) -> bool:
+        """Whether a prefix leads to these names."""
+        return any(names[: len(prefix)] == prefix for prefix in self._allowed[kind])
+
+    def leads_to(self, kind: str, names: Names) -> bool:
+        """Whether these names lie on the way to something that is allowed."""
+        return any(prefix[: len(names)] == names for prefix in self._allowed[kind])
+
+    def is_denied(self, path: str) -> bool:
+        """Whether the floor covers a path, in any spelling."""
+        names = _folded(segments(path))
+        return any(names[: len(denied)] == denied for denied in self._denied)
+
+    def refusal(self, kind: str, path: str, why: str = "outside the scope") -> BoundaryError:
+        return BoundaryError(kind, path, self.read if kind == READ else self.write, why)
+
+    def _names(self, kind: str, path: str) -> Names:
+        if isinstance(path, str) and "\0" in path:
+            raise self.refusal(kind, path)
+        return segments(check_path(path))
+
+    def __repr__(self) -> str:
+        return f"ScopedStorageScope(read={list(self.read)}, write={list(self.write)})"
+
+
+def _prefixes(what: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ReachError(f"{what} is {given!r}, not a list of paths; write [{given!r}].")
+    found = []
+    for path in given:
+        try:
+            names = check_path(path).split("/")
+        except InvalidPathError as cause:
+            raise ReachError(f"{what} holds what is no path: {cause.message}") from cause
+        if ".." in names or "." in names:
+            raise ReachError(f"{what} holds {path!r}, which goes up or nowhere; write the path that it leads to.")
+        found.append(path)
+    return tuple(found)
+
+
+def _floor() -> tuple[str, ...]:
+    home = os.path.expanduser("~")
+    known = home.startswith("/")
+    return tuple(home.rstrip("/") + one[1:] if one[0] == "~" else one for one in DENIED if known or one[0] != "~")
+
+
+def _real(paths: Iterable[str]) -> set[Names]:
+    """Where denied places really are: what a link leads to is denied with the link."""
+    return {_folded(segments(os.path.realpath(path))) for path in paths if os.path.lexists(path)}
+
+
+def _folded(names: Names) -> Names:
+    """One form for all spellings that some disk takes for the same, as far as names and their order go."""
+    folded = (unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold()) for name in names)
+    return tuple(name.rstrip(". ") or name for name in folded)

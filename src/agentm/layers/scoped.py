@@ -1,0 +1,132 @@
+"""A store of which only some places can be read and written.
+
+The scope is that of files: ``/notes`` covers the place ``notes`` and all below it. What lies on the way to a readable
+place can be listed, and shows nothing but the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from agentm.files.scope import READ, WRITE, ScopedStorageScope
+from agentm.seam import ROOT, Change, Info, Locator, StorageBackend, Versioned, Watcher
+from agentm.seam.layer import Layer
+
+
+class ScopedBackend(Layer):
+    """Deny first, then allow by kind, then the store inside.
+
+    Locks are not checked: they keep others from the same place and show nothing.
+    """
+
+    def __init__(self, inner: StorageBackend, scope: ScopedStorageScope) -> None:
+        super().__init__(inner)
+        self._scope = scope
+
+    def read(self, locator: Locator) -> str:
+        self._check(READ, locator)
+        return super().read(locator)
+
+    def write(self, locator: Locator, content: str) -> Locator:
+        self._check(WRITE, locator)
+        return super().write(locator, content)
+
+    def list(self, locator: Locator) -> list[Locator]:
+        self._check_look(locator)
+        return [child for child in super().list(locator) if self._is_shown(child)]
+
+    def exists(self, locator: Locator) -> bool:
+        self._check_look(locator)
+        return super().exists(locator)
+
+    def info(self, locator: Locator) -> Info:
+        self._check_look(locator)
+        return super().info(locator)
+
+    def mkdir(self, locator: Locator) -> Locator:
+        self._check(WRITE, locator)
+        return super().mkdir(locator)
+
+    def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
+        self._check(WRITE, locator)
+        super().remove(locator, if_version=if_version)
+
+    def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
+        self._scope.check_move(_path(source), _path(target))
+        return super().rename(source, target, overwrite=overwrite)
+
+    def append(self, locator: Locator, content: str) -> Locator:
+        self._check(WRITE, locator)
+        return super().append(locator, content)
+
+    def read_versioned(self, locator: Locator) -> Versioned:
+        self._check(READ, locator)
+        return super().read_versioned(locator)
+
+    def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
+        self._check(WRITE, locator)
+        return super().write_versioned(locator, content, if_version=if_version)
+
+    def changes(
+        self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
+    ) -> Iterator[Change]:
+        self._check_look(below)
+        return (change for change in super().changes(seen, below, skip=skip) if self._is_readable(change.locator))
+
+    def watch(self, below: Locator = ROOT) -> Watcher:
+        self._check_look(below)
+        return _ScopedWatcher(super().watch(below), self._is_shown)
+
+    def write_many(
+        self,
+        *steps: Sequence[tuple[Locator, str]],
+        if_versions: Mapping[Locator, str] | None = None,
+        before: Callable[[int], None] | None = None,
+    ) -> None:
+        for place in (place for step in steps for place, _ in step):
+            self._check(WRITE, place)
+        super().write_many(*steps, if_versions=if_versions, before=before)
+
+    def _check(self, kind: str, place: Locator) -> None:
+        self._scope.check(kind, _path(place))
+
+    def _check_look(self, place: Locator) -> None:
+        if not self._is_shown(place):
+            raise self._scope.refusal(READ, _path(place))
+
+    def _is_shown(self, place: Locator) -> bool:
+        return not self._scope.is_denied(_path(place)) and (
+            self._scope.covers(READ, place.parts) or self._scope.leads_to(READ, place.parts)
+        )
+
+    def _is_readable(self, place: Locator) -> bool:
+        return not self._scope.is_denied(_path(place)) and self._scope.covers(READ, place.parts)
+
+
+class _ScopedWatcher:
+    """Says "look again" only for what may be looked at."""
+
+    def __init__(self, inner: Watcher, is_shown: Callable[[Locator], bool]) -> None:
+        self._inner = inner
+        self._is_shown = is_shown
+
+    def wait(self, timeout: float) -> tuple[Locator, ...]:
+        deadline = time.monotonic() + timeout
+        while places := self._inner.wait(max(0.0, deadline - time.monotonic())):
+            if shown := tuple(place for place in places if self._is_shown(place)):
+                return shown
+        return ()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _path(place: Locator) -> str:
+    return f"/{place.key}"
