@@ -39,10 +39,19 @@ def test_a_question_can_come_from_stdin(known):
 
 
 def test_the_reasons_can_be_asked_for(known):
-    code, _, err = known("recall", "looms", "--explain")
+    known.done("relate", "entities/ada", "cases/bea")
+    code, out, err = known("recall", "who builds a loom", "--explain")
     assert code == 0
-    assert all("/ada  " in line or "/bea  " in line for line in err.splitlines())
-    assert len(err.splitlines()) == 2
+    first, second = err.splitlines()
+    assert first.split()[1] == "entities/ada"
+    assert "says builds, loom" in first
+    assert "says loom" in second
+    assert "related" in first
+    assert first.index("says") == second.index("says")  # one below the other
+    assert not any(sign.isdigit() for sign in first.partition("says")[2])
+    assert "says" not in out
+    [why] = {tuple(entry["why"]) for entry in known.json("recall", "loom")["entries"]} or [()]
+    assert why  # the numbers
 
 
 def test_nothing_known_and_nothing_that_fits_are_said(known):

@@ -94,7 +94,7 @@ def run(options: Namespace) -> int:
     if options.json:
         print_json(as_dict(found))
     else:
-        _show(found, explain=options.explain)
+        _show(found, memories, explain=options.explain)
     return 0
 
 
@@ -107,13 +107,20 @@ def _wait_for_the_editor() -> None:
     time.sleep(QUIET_SECONDS)
 
 
-def _show(found: Recall, *, explain: bool) -> None:
+def _explain(found: Recall, memories: Memories) -> None:
+    from agentm.recall.reasons import reasons
+
+    addresses = [one_line(memories.short(entry.uri)) for entry in found]
+    width = max(map(len, addresses), default=0)
+    for entry, address in zip(found, addresses, strict=True):
+        say(f"{entry.score:5.2f}  {address:<{width}}  {one_line('; '.join(reasons(entry, found.query)))}", sys.stderr)
+
+
+def _show(found: Recall, memories: Memories, *, explain: bool) -> None:
     if found.markdown:
         say(found.markdown, end="")
     if explain:
-        for entry in found:
-            why = ", ".join(f"{name} {value:g}" for name, value in entry.why.items())
-            say(f"{entry.score:.3f}  {entry.uri}  {one_line(why)}", sys.stderr)
+        _explain(found, memories)
     if found.left_out and not found.entries:
         say(
             f"agentm: hint: {found.left_out} found, none fits into {found.budget} tokens; give a larger --budget.",
