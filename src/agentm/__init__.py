@@ -28,12 +28,14 @@ _HOME = {
         "AlreadyExistsError",
         "BackendLoadError",
         "BackendTypeError",
+        "BoundaryError",
         "CapabilityMismatchError",
         "ConcurrentModificationError",
         "ConfigError",
         "EmbedderError",
         "InvalidLocatorError",
         "InvalidNodeError",
+        "InvalidPathError",
         "InvalidQueryError",
         "InvalidUriError",
         "InvalidVersionError",
@@ -53,6 +55,7 @@ _HOME = {
         "OutcomeUnknownError",
         "ProjectFileError",
         "ProtocolError",
+        "ReachError",
         "RepoRegistryError",
         "SecretFoundError",
         "StateFileError",
@@ -60,7 +63,15 @@ _HOME = {
         "StoreError",
         "UnsupportedAbilityError",
     ),
+    "agentm.files.backend": ("BackendStorage",),
+    "agentm.files.base": ("BlockingStorage", "DirEntry", "Storage"),
+    "agentm.files.fs": ("FsStorage",),
+    "agentm.files.in_memory": ("InMemoryStorage",),
+    "agentm.files.reach": ("Reach", "load_reach", "parse_reach"),
+    "agentm.files.scope": ("ScopedStorageScope",),
+    "agentm.files.scoped": ("ScopedStorage",),
     "agentm.index.embed": ("CallableEmbedder", "Embedder", "OpenAIEmbedder", "SentenceTransformerEmbedder"),
+    "agentm.layers.scoped": ("ScopedBackend",),
     "agentm.memory": ("Memory", "Note"),
     "agentm.process": ("offer_save_here", "recall_here", "state_path"),
     "agentm.projects": ("Project", "resolve_project"),
@@ -150,12 +161,14 @@ if TYPE_CHECKING:
         AlreadyExistsError as AlreadyExistsError,
         BackendLoadError as BackendLoadError,
         BackendTypeError as BackendTypeError,
+        BoundaryError as BoundaryError,
         CapabilityMismatchError as CapabilityMismatchError,
         ConcurrentModificationError as ConcurrentModificationError,
         ConfigError as ConfigError,
         EmbedderError as EmbedderError,
         InvalidLocatorError as InvalidLocatorError,
         InvalidNodeError as InvalidNodeError,
+        InvalidPathError as InvalidPathError,
         InvalidQueryError as InvalidQueryError,
         InvalidUriError as InvalidUriError,
         InvalidVersionError as InvalidVersionError,
@@ -175,6 +188,7 @@ if TYPE_CHECKING:
         OutcomeUnknownError as OutcomeUnknownError,
         ProjectFileError as ProjectFileError,
         ProtocolError as ProtocolError,
+        ReachError as ReachError,
         RepoRegistryError as RepoRegistryError,
         SecretFoundError as SecretFoundError,
         StateFileError as StateFileError,
@@ -182,12 +196,28 @@ if TYPE_CHECKING:
         StoreError as StoreError,
         UnsupportedAbilityError as UnsupportedAbilityError,
     )
+    from agentm.files.backend import BackendStorage as BackendStorage
+    from agentm.files.base import (
+        BlockingStorage as BlockingStorage,
+        DirEntry as DirEntry,
+        Storage as Storage,
+    )
+    from agentm.files.fs import FsStorage as FsStorage
+    from agentm.files.in_memory import InMemoryStorage as InMemoryStorage
+    from agentm.files.reach import (
+        Reach as Reach,
+        load_reach as load_reach,
+        parse_reach as parse_reach,
+    )
+    from agentm.files.scope import ScopedStorageScope as ScopedStorageScope
+    from agentm.files.scoped import ScopedStorage as ScopedStorage
     from agentm.index.embed import (
         CallableEmbedder as CallableEmbedder,
         Embedder as Embedder,
         OpenAIEmbedder as OpenAIEmbedder,
         SentenceTransformerEmbedder as SentenceTransformerEmbedder,
     )
+    from agentm.layers.scoped import ScopedBackend as ScopedBackend
     from agentm.memory import Memory as Memory, Note as Note
     from agentm.process import (
         offer_save_here as offer_save_here,

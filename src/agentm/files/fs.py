@@ -117,7 +117,7 @@ class Disk:
             _flush_folder(place)
 
     def rename(self, source: str, target: str) -> None:
-        with _said("rename", source), self._way.to_entry(source) as old, self._way.to_entry(target) as new:
+        with _said("rename", source, target), self._way.to_entry(source) as old, self._way.to_entry(target) as new:
             if not self._way.is_spelt(old):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
             self._refuse_other_spelling(new)
@@ -270,9 +270,10 @@ def _flush_folder(place: Place) -> None:
 
 
 @contextmanager
-def _said(verb: str, path: str) -> Iterator[None]:
-    """Check the path, and say what the system refused in one sentence."""
-    check_path(path)
+def _said(verb: str, path: str, *more: str) -> Iterator[None]:
+    """Check the paths, and say what the system refused in one sentence."""
+    for one in (path, *more):
+        check_path(one)
     try:
         yield
     except (StoreError, CrossedError):
