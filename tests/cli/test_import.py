@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentm import DeviceLocalBackend
 from tests.cli.nodes import MINE
 from tests.importing.sources import lay, zipped
 from tests.snapshot import snapshot
@@ -159,4 +160,59 @@ def test_ctrl_c_leaves_whole_memories_and_a_second_run_finishes(shell, home, mon
         "kept": 0,
         "empty": 0,
         "left_out": 0,
+    }
+
+
+def of_users(home: str, *users: str) -> str:
+    """What mem0 knows about these, one memory each."""
+    known = [{"id": f"m{n}", "memory": f"Number {n} likes tea.", "user_id": user} for n, user in enumerate(users)]
+    path = Path(home) / "mem0.json"
+    path.write_text(json.dumps(known))
+    return str(path)
+
+
+def test_what_is_known_about_several_people_is_not_mixed_unless_that_is_wanted(shell, home):
+    path = of_users(home, "alex", "alex", "bo")
+    said = shell.refused("import", path, "--from", "mem0", code="import_several_owners")
+    assert "'alex' (2), 'bo' (1)" in said
+    assert "--of alex" in said
+    assert "--everybody" in said
+    shell.refused("import", path, "--from", "mem0", "--dry-run", code="import_several_owners")
+    assert shell.json("import", path, "--from", "mem0", "--of", "bo")["counts"]["new"] == 1
+    assert 'user_id: "bo"' in shell.done("read", "entities/number-2-likes-tea")
+    code, out, err = shell("import", path, "--from", "mem0", "--everybody")
+    assert (code, out.split(",")[0]) == (0, "2 new")
+    assert "alex (2), bo (1)" in err
+    assert 'user_id: "alex"' in shell.done("read", "entities/number-0-likes-tea")
+    shell.refused("import", path, "--from", "mem0", "--of", "cleo", code="import_owner_unknown")
+    shell.refused("import", path, "--of", "bo", "--everybody", code="usage", status=2)
+
+
+def test_what_is_known_about_one_person_needs_no_word(shell, home):
+    assert shell.json("import", of_users(home, "alex", "", "alex"), "--from", "mem0")["counts"]["new"] == 3
+
+
+def test_an_import_that_is_stopped_says_how_far_it_came_and_goes_on(shell, home, monkeypatch):
+    path = of_users(home, *["alex"] * 300)
+    write, calls = DeviceLocalBackend.write_many, []
+
+    def interrupted(self, *args, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return write(self, *args, **options)
+
+    with monkeypatch.context() as typed:
+        typed.setattr(DeviceLocalBackend, "write_many", interrupted)
+        code, out, err = shell("import", path, "--from", "mem0")
+    assert (code, out) == (130, "")
+    [line] = err.splitlines()
+    [said] = re.findall(r"(\d+) imported", line)
+    there = len(shell.done("ls", "entities").splitlines())
+    assert 0 < int(said) == there < 300
+    assert "again" in line
+    assert shell.json("import", path, "--from", "mem0")["counts"] | {"kept": 0} == {
+        **dict.fromkeys(("changed", "kept", "empty", "left_out"), 0),
+        "new": 300 - there,
+        "same": there,
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
+from agentm.cli import INTERRUPTED
 from agentm.cli.dispatch import UsageError, nearest
 from agentm.cli.memories import Memories, add_caller_arguments, add_secrets_argument
 from agentm.cli.output import print_json, say
@@ -37,6 +39,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--from", dest="kind", metavar="KIND", help="what kind of source it is (default: found out)")
     parser.add_argument("--to", metavar="PLACE", help="the folder to put it into, as in entities (default: by kind)")
     parser.add_argument("--force", action="store_true", help="take what the source says, over your own edits too")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--of", metavar="USER", help="only what belongs to this user over there (mem0)")
+    whose.add_argument("--everybody", action="store_true", help="what belongs to several users, into this one memory")
     add_secrets_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     add_caller_arguments(parser)
@@ -47,8 +52,13 @@ def run(options: Namespace) -> int:
     kind = _named(options.kind) if options.kind is not None else detect(options.path)
     if options.kind is None and not options.json:
         say(f"agentm: hint: {one_line(options.path)} is {kind.what} ({kind.name}).", sys.stderr)
-    with progress(_so_far) as told:
-        report = _import(memories, kind, options, told)
+    report = ImportReport()
+    try:
+        with progress(_so_far) as told:
+            _import(memories, kind, options, told, report)
+    except KeyboardInterrupt:
+        say(f"agentm: stopped; {report.written:,} imported so far. Run it again to go on.", sys.stderr)
+        return INTERRUPTED
     report.outcomes.sort(key=lambda one: one.source)
     if options.json:
         print_json(_as_json(report, kind, options))
@@ -57,18 +67,22 @@ def run(options: Namespace) -> int:
     return 1 if report.of(Action.LEFT_OUT) else 0
 
 
-def _import(memories: Memories, kind: Kind, options: Namespace, told: Progress | None) -> ImportReport:
-    chosen = {"force": options.force, "dry_run": options.dry_run, "progress": told}
+def _import(memories: Memories, kind: Kind, options: Namespace, told: Progress | None, report: ImportReport) -> None:
+    chosen: dict[str, Any] = {"force": options.force, "dry_run": options.dry_run, "progress": told, "report": report}
     if kind is AGENTM:
         from agentm.importing.restore import restore
 
         if options.to is not None:
             raise UsageError("what agentm exported goes back to where it was; leave out --to.")
-        return restore(memories.fs, memories.ctx, options.path, **chosen)
+        if options.of is not None or options.everybody:
+            raise UsageError("what agentm exported goes back to its owners; leave out --of and --everybody.")
+        restore(memories.fs, memories.ctx, options.path, **chosen)
+        return
     from agentm.importing.run import import_from
 
     place = memories.place(options.to)
-    return import_from(memories.fs, memories.ctx, kind, options.path, place, secrets=options.secrets, **chosen)
+    chosen |= {"secrets": options.secrets, "of": options.of, "everybody": options.everybody}
+    import_from(memories.fs, memories.ctx, kind, options.path, place, **chosen)
 
 
 def _named(name: str) -> Kind:
@@ -95,6 +109,9 @@ def _show(report: ImportReport, memories: Memories, dry_run: bool) -> None:
         f"{counts[Action.KEPT]} kept as they are here, {counts[Action.EMPTY]} empty, "
         f"{counts[Action.LEFT_OUT]} left out"
     )
+    if len(report.owners) > 1:
+        listed = ", ".join(f"{one_line(owner)} ({count})" for owner, count in report.owners.items())
+        say(f"agentm: hint: the source holds memories of several users: {listed}.", sys.stderr)
     if report.edges_lost:
         say(f"agentm: hint: relations to memories that are not here were left out: {report.edges_lost}.", sys.stderr)
 
@@ -113,5 +130,6 @@ def _as_json(report: ImportReport, kind: Kind, options: Namespace) -> dict[str, 
         "dry_run": options.dry_run,
         "counts": report.counts,
         "edges_lost": report.edges_lost,
+        "owners": report.owners,
         "items": [as_dict(one) for one in report.outcomes],
     }

@@ -31,6 +31,8 @@ class Item:
     tags: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     created_at: str = ""
+    owner: str = ""
+    """Whose it was over there, if that is known."""
 
 
 @record_class(frozen=True)
@@ -52,6 +54,8 @@ class Kind:
     read: Callable[[str], Iterator[Read]]
     linked: bool = False
     """Whether its items point at each other, so that they have to be known together."""
+    owned: bool = False
+    """Whether it may hold what is known about several people."""
 
 
 def instant(value: Any) -> str:

@@ -49,6 +49,7 @@ def _memory(value: Any, number: int) -> Read:
         category=about["category"] if about.get("category") in CATEGORIES[1:] else "entities",
         tags=unique(tag.strip() for tag in _tags(value, about) if tag.strip()),
         created_at=instant(value.get("created_at")),
+        owner=str(value.get("user_id") or ""),
     )
 
 
@@ -65,4 +66,4 @@ def _fields(value: dict[str, Any], about: dict[str, Any]) -> str:
     return f"---\n{lines}---\n\n" if lines else ""
 
 
-KIND = Kind("mem0", "mem0's memories as JSON", read)
+KIND = Kind("mem0", "mem0's memories as JSON", read, owned=True)

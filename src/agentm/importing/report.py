@@ -40,11 +40,20 @@ class ImportReport:
     outcomes: list[Outcome] = field(default_factory=list)
     edges_lost: int = 0
     """Edges of an export to memories that are neither in it nor here."""
+    under_way: int = 0
+    """Memories that are written, of a batch whose outcomes are not known yet."""
+    owners: dict[str, int] = field(default_factory=dict)
+    """Of a source that tells people apart: whose memories it holds, and how many."""
 
     @property
     def counts(self) -> dict[Action, int]:
         counted = Counter(one.action for one in self.outcomes)
         return {action: counted[action] for action in Action}
+
+    @property
+    def written(self) -> int:
+        """How many memories are written by now, also when it is stopped in the middle."""
+        return len(self.of(Action.NEW)) + len(self.of(Action.CHANGED)) + self.under_way
 
     def of(self, action: Action) -> list[Outcome]:
         return [one for one in self.outcomes if one.action is action]

@@ -54,12 +54,16 @@ def restore(
     force: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    report: ImportReport | None = None,
 ) -> ImportReport:
-    """Bring back every memory of an export, into the caller's own spaces; with ``dry_run`` only say what would be."""
+    """Bring back every memory of an export, into the caller's own spaces; with ``dry_run`` only say what would be.
+
+    A ``report`` that is given is filled as it goes: it tells how far one came that was stopped.
+    """
     with archives.opened(path) as archive:
         exported.check_format(archive)
         found, strange = exported.nodes(archive)
-        run = _Restoring(fs, ctx, force, dry_run)
+        run = _Restoring(fs, ctx, force, dry_run, ImportReport() if report is None else report)
         for one in strange:
             run.report.leave_out(one)
         for group in _groups(archive, found, exported.Homes.of(found, ctx), ctx, run.report):
@@ -96,8 +100,8 @@ def _groups(
 class _Restoring:
     """One restore under way."""
 
-    def __init__(self, fs: ContextFS, ctx: RequestContext, force: bool, dry_run: bool) -> None:
-        self.report = ImportReport()
+    def __init__(self, fs: ContextFS, ctx: RequestContext, force: bool, dry_run: bool, report: ImportReport) -> None:
+        self.report = report
         self._fs = SourcedFS(fs)
         self._backend = fs.backend
         self._ctx = replace(ctx, actor=ACTOR)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from agentm.context.contextfs import ContextFS
 from agentm.context.secrets import REFUSE, without_secrets
@@ -31,6 +33,8 @@ BATCH = 256
 """Items that are written together, where they do not point at each other."""
 _BATCH_CHARACTERS = 16 << 20
 
+_NAMED = 10
+"""Owners that are named, of how many there may be."""
 _ABOUT_ONE = (NodeConflictError, NodeBrokenError, NodeBusyError, NodeNotFoundError, InvalidNodeError, InvalidUriError)
 """Errors that concern one memory, and not the store."""
 
@@ -44,20 +48,53 @@ def import_from(
     *,
     force: bool = False,
     secrets: str = REFUSE,
+    of: str | None = None,
+    everybody: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    report: ImportReport | None = None,
 ) -> ImportReport:
     """Bring in everything at a path, into the folder ``to``; with ``dry_run`` only say what would be done.
 
-    What holds a secret is left out, or comes without it (``secrets="redact"``), or as it is (``"allow"``).
+    What holds a secret is left out, or comes without it (``secrets="redact"``), or as it is (``"allow"``). What is
+    known about several people is refused, unless it is said ``of`` whom, or that ``everybody`` is meant. A ``report``
+    that is given is filled as it goes: it tells how far an import came that was stopped.
     """
     target = _target(to)
     check(ctx, target, write=True)
     _refuse_absent(path)
-    run = _Run(fs, replace(ctx, actor=ACTOR, sources=()), target, force, dry_run, progress)
-    for group in _groups((_without_secrets(one, secrets) for one in kind.read(path)), kind.linked):
+    report = ImportReport() if report is None else report
+    report.owners = _owners(kind, path)
+    _refuse_strangers(report.owners, path, of, everybody)
+    run = _Run(fs, replace(ctx, actor=ACTOR, sources=()), target, force, dry_run, progress, report)
+    wanted = (one for one in kind.read(path) if of is None or not isinstance(one, Item) or one.owner == of)
+    for group in _groups((_without_secrets(one, secrets) for one in wanted), kind.linked):
         run.take(group)
-    return run.report
+    return report
+
+
+def _owners(kind: Kind, path: str) -> dict[str, int]:
+    """Whose memories a source holds, most first; it is read once more for that, before anything is written."""
+    if not kind.owned:
+        return {}
+    return dict(Counter(one.owner for one in kind.read(path) if isinstance(one, Item) and one.owner).most_common())
+
+
+def _refuse_strangers(owners: dict[str, int], path: str, of: str | None, everybody: bool) -> None:
+    """What is known about one person is not to become what is known about another, unless somebody wants that."""
+    source = os.path.basename(path)
+    listed = ", ".join(f"{owner!r} ({count})" for owner, count in islice(owners.items(), _NAMED))
+    if of is not None and of not in owners:
+        raise InvalidNodeError(
+            f"{source!r} holds nothing of {of!r}; it has {listed or 'nothing that says whose it is'}.",
+            code="import_owner_unknown",
+        )
+    if len(owners) > 1 and of is None and not everybody:
+        raise InvalidNodeError(
+            f"{source!r} holds memories of {len(owners)} users: {listed}; bring in one of them with --of "
+            f"{next(iter(owners))}, or all into this one memory with --everybody.",
+            code="import_several_owners",
+        )
 
 
 def _without_secrets(one: Read, policy: str) -> Read:
@@ -107,8 +144,9 @@ class _Run:
         force: bool,
         dry_run: bool,
         progress: Progress | None,
+        report: ImportReport,
     ) -> None:
-        self.report = ImportReport()
+        self.report = report
         self._fs = SourcedFS(fs)
         self._ctx = ctx
         self._dry_run = dry_run
@@ -140,12 +178,15 @@ class _Run:
         before = len(self.report.outcomes)
 
         def tell(done: int, total: int) -> None:
+            self.report.under_way = done
             if self._progress is not None:
                 self._progress(before + done, before + total)
 
         try:
             receipts = self._fs.write_nodes(nodes, self._ctx, if_versions=expected, progress=tell)
+            self.report.under_way = 0
         except _ABOUT_ONE:
+            self.report.under_way = 0
             for one in planned:
                 self._write_alone(one)
         else:
