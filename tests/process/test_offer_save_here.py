@@ -27,6 +27,15 @@ def test_the_target_is_the_projects_folder(vault):
     assert "phase" not in offered
 
 
+def test_without_a_phase_none_is_made_up_and_the_candidates_own_stays(vault):
+    [offered] = offer_save_here(vault.context, {**CANDIDATE, "phase": "review"})
+    assert offered["phase"] == "review"
+    [offered] = offer_save_here({**vault.context, "phase": ""}, CANDIDATE)
+    assert "phase" not in offered
+    [offered] = offer_save_here({**vault.context, "phase": "plan"}, {**CANDIDATE, "phase": "review"})
+    assert offered["phase"] == "plan"
+
+
 def test_a_store_without_folders_has_no_target(home):
     [offered] = offer_save_here(build(home, "sqlite").context, CANDIDATE)
     assert offered["target"] is None

@@ -10,15 +10,15 @@ from agentm.cli.texts import file_text, stdin_text
 from agentm.process import offer_save_here
 
 DESCRIPTION = """\
-Print what could be saved from here as a JSON list: the candidate with its project, phase and target. Nothing is saved.
-Prints [] and exits 0 when there is no memory, or no project."""
+Print what could be saved from here as a JSON list: the candidate with its project, its target and the phase that is
+given. Nothing is saved. Prints [] and exits 0 when there is no memory, or no project."""
 EXAMPLES = """\
   agentm offer-save-here --kind decision --slug use-tantivy --body-file decision.md
   echo 'FTS5 is slow at a million.' | agentm offer-save-here --kind decision --slug use-tantivy --body-file -"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_directory_arguments(parser)
+    add_directory_arguments(parser, phase="what was being done, to be named in the offer (default: nothing is named)")
     parser.add_argument("--kind", required=True, metavar="KIND", help="what it is, such as decision")
     parser.add_argument("--slug", required=True, metavar="NAME", help="what it would be called")
     parser.add_argument("--body-file", metavar="FILE", help="the text; '-' is stdin")

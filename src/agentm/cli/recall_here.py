@@ -28,9 +28,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_common_arguments(parser)
 
 
-def add_directory_arguments(parser: ArgumentParser) -> None:
+def add_directory_arguments(parser: ArgumentParser, phase: str = "what is about to be done (default: work)") -> None:
     parser.add_argument("--cwd", metavar="DIR", help="a directory of the project (default: the current one)")
-    parser.add_argument("--phase", metavar="PHASE", help="what is about to be done (default: work)")
+    parser.add_argument("--phase", metavar="PHASE", help=phase)
 
 
 def run(options: Namespace) -> int:

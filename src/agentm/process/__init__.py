@@ -48,6 +48,7 @@ def recall_here(context: Context | None, *, query: str | None = None, limit: int
 def offer_save_here(context: Context | None, candidate: object) -> list[dict[str, Any]]:
     """What could be saved from here: a copy of the candidate with ``project``, ``phase`` and ``target``; not saved.
 
+    - the ``phase`` of the context, whatever its name; without one, the candidate's own, and there need be none
     - what is no mapping becomes ``{"body": candidate}``
     - no memory, no project, or an empty candidate: ``[]``
     - ``target`` is the project's folder if the store is one of plain files, else None
