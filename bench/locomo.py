@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from agentm import Memory, Note
 from agentm.index.ranker import Ranker
-from agentm.index.ranking import CANDIDATES, ask, features, find, search
+from agentm.index.ranking import ask, features, find, looked_at, search
 from agentm.index.schema import Entry, document, schema
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ SOURCE = "https://github.com/snap-research/locomo (data/locomo10.json)"
 KINDS = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 AROUND = 2
 FIRST = 20
+FUSED = 64
+"""How many of each list the rank fusion is given."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def unranked(conversation: Conversation, directory: str) -> tuple[Ranking, int]:
 
     def ranking(question: str) -> list[int]:
         asked = ask(searcher, question)
-        found = find(searcher, schema(), asked, many=CANDIDATES)
+        found = find(searcher, schema(), asked, many=looked_at(FIRST))
         scored = zip(features(asked, found), found, strict=True)
         return [entry.record for _, entry in sorted(scored, key=lambda one: -one[0]["whole"])]
 
@@ -208,9 +210,9 @@ def left_out(tables: dict[str, str]) -> Method:
 
         def ranking(question: str) -> list[int]:
             asked = ask(searcher, question)
-            found = find(searcher, schema(), asked, many=CANDIDATES)
+            found = find(searcher, schema(), asked, many=looked_at(FIRST))
             scored = zip(features(asked, found), found, strict=True)
-            return [entry.record for _, entry in sorted(scored, key=lambda one: -ranker.score(one[0])[0])]
+            return [entry.record for _, entry in sorted(scored, key=lambda one: -ranker.score(one[0]))]
 
         return ranking, size(directory)
 
@@ -261,7 +263,7 @@ def full_text(tokenizer: str) -> Method:
 
         def ranking(question: str) -> list[int]:
             query, _ = index.parse_query_lenient(question, ["text"])
-            return [searcher.doc(address)["record"][0] for _, address in searcher.search(query, CANDIDATES).hits]
+            return [searcher.doc(address)["record"][0] for _, address in searcher.search(query, FUSED).hits]
 
         return ranking, size(directory)
 
@@ -294,7 +296,7 @@ def vectors(conversation: Conversation, directory: str) -> tuple[Ranking, int]:
 
     def ranking(question: str) -> list[int]:
         order = np.argsort(-(stored @ embed([question])[0]), kind="stable")
-        return [int(at) for at in order[:CANDIDATES]]
+        return [int(at) for at in order[:FUSED]]
 
     return ranking, stored.nbytes
 

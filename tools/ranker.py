@@ -20,9 +20,9 @@ from typing import Any
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 
 from agentm.index.ranker import PATH
-from agentm.index.ranking import CANDIDATES, ask, features, find
+from agentm.index.ranking import ask, features, find, looked_at
 from agentm.index.schema import schema
-from bench.locomo import Conversation, indexed, read
+from bench.locomo import FIRST, Conversation, indexed, read
 
 NEVER_FALLS = frozenset(
     (
@@ -56,7 +56,7 @@ def examples(conversation: Conversation) -> list[Example]:
     shown = []
     for question in conversation.questions:
         asked = ask(searcher, question.text)
-        found = find(searcher, schema(), asked, many=CANDIDATES)
+        found = find(searcher, schema(), asked, many=looked_at(FIRST))
         wanted = [int(conversation.turns[entry.record].id in question.evidence) for entry in found]
         if any(wanted):
             shown.append((features(asked, found), wanted))

@@ -43,7 +43,7 @@ def told(memory: Memory) -> list[int]:
 
     searcher = memory._index.fulltext.searcher()
     found = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1)).hits
-    return sorted(searcher.doc(address)["record"][0] for _, address in found)
+    return sorted(int(record or 0) for record in searcher.fast_field_values("record", [at for _, at in found]))
 
 
 def index_directory(tmp_path: Path) -> Path:
@@ -490,3 +490,17 @@ def test_an_index_needs_no_store_that_can_tell_what_changed(tmp_path: Path) -> N
     fs.delete_node("ctx://acme/users/alice/memories/events/x", ALICE)
     assert index.catch_up().gone == 1
     index.close()
+
+
+@pytest.mark.spec("IDX-02")
+def test_what_others_wrote_neither_shows_nor_takes_room(store: StorageBackend, tmp_path: Path) -> None:
+    with opened(store, tmp_path) as alice, opened(store, tmp_path, user="bob") as bob:
+        for part in range(3):  # each a commit of its own
+            alice.remember_many([Note("Oat milk.", slug=f"milk-{part}-{n}") for n in range(60)])
+            alice.catch_up()
+        bob.remember("Some weeks ago there was oat milk, and not much of it.", slug="bobs")
+        bob.catch_up()
+        assert uris(bob, "oat milk") == ["bobs"]
+        of_alice = uris(alice, "oat milk", limit=200, budget=100_000)
+        assert len(of_alice) == 180
+        assert "bobs" not in of_alice

@@ -37,7 +37,7 @@ def told(memory: Memory) -> list[int]:
 
     searcher = memory._index.fulltext.searcher()
     found = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1)).hits
-    return sorted(searcher.doc(address)["record"][0] for _, address in found)
+    return sorted(int(record or 0) for record in searcher.fast_field_values("record", [at for _, at in found]))
 
 
 def kill_for(seconds: float, directory: Path) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from agentm import Memory, Note, StorageBackend
 from agentm.index import account, keeping
+from agentm.index.kept import number, written
 from tests.index.conftest import (
     STORES,
     always_looking as always_looking,
@@ -25,9 +26,10 @@ SECRET = "xyloquartz"
 
 
 def holding(root: Path) -> list[str]:
-    """The files that hold the word."""
+    """The files that hold the word, or the number that it is in what is kept for the ranking."""
+    signs = (SECRET.encode(), written(number(SECRET)))
     paths = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
-    return [path.name for path in paths if SECRET.encode() in path.read_bytes()]
+    return [path.name for path in paths if any(sign in path.read_bytes() for sign in signs)]
 
 
 def segments_with_deleted(memory: Memory) -> int:

@@ -214,6 +214,6 @@ def test_what_is_none_is_no_question(text: str) -> None:
 
 def test_steps_hold_up_to_and_with_their_bound() -> None:
     steps = Ranker("length: -1 2 0 5 3\nwho: 0.5 0 1\n")
-    lengths = [steps.score({"length": length, "who": 0.0})[1]["length"] for length in (1.0, 2.0, 2.1, 5.0, 9.0)]
+    lengths = [steps.why({"length": length, "who": 0.0})["length"] for length in (1.0, 2.0, 2.1, 5.0, 9.0)]
     assert lengths == [-1, -1, 0, 0, 3]
-    assert steps.score({"length": 9.0, "who": 1.0})[0] > steps.score({"length": 9.0, "who": 0.0})[0] > 0.5
+    assert steps.score({"length": 9.0, "who": 1.0}) > steps.score({"length": 9.0, "who": 0.0}) > 0.5

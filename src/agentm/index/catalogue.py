@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentm.index.prints import Print
     from agentm.index.sources import Source
 
-LAYOUT = 4
+LAYOUT = 5
 NAME = "catalogue.db"
 CURRENT = "current"
 """The folder of an account's index that is searched; beside it lie its lock, and one that is being built."""

@@ -29,10 +29,16 @@ class Ranker:
                 steps = [float(number) for number in numbers.split()]
                 self._steps.append((name, steps[1::2], steps[::2]))
 
-    def score(self, row: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-        """A score between 0 and 1, and what each feature adds to its logarithm of odds."""
-        why = {name: values[bisect_left(bounds, row[name])] for name, bounds, values in self._steps}
-        return 1 / (1 + math.exp(-sum(why.values()))), why
+    def score(self, row: Mapping[str, float]) -> float:
+        """A score between 0 and 1."""
+        odds = 0.0
+        for name, bounds, values in self._steps:
+            odds += values[bisect_left(bounds, row[name])]
+        return 1 / (1 + math.exp(-odds))
+
+    def why(self, row: Mapping[str, float]) -> dict[str, float]:
+        """What each feature adds to the logarithm of the odds that a score is."""
+        return {name: values[bisect_left(bounds, row[name])] for name, bounds, values in self._steps}
 
 
 @cache

@@ -11,19 +11,23 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from operator import mul
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentm.index.kept import ANSWERS, ASKS, ENDS_ASKING, TELLS_TIME, Kept, kept, number, written
 from agentm.index.neighbours import neighbours
 from agentm.index.ranker import ranker
-from agentm.index.schema import ANSWERS, ASKS, ENDS_ASKING, KEPT, TELLS_TIME
+from agentm.index.schema import KEPT
 from agentm.index.words import asked_dates, terms
-from agentm.records import record_class
 
 if TYPE_CHECKING:
     import tantivy
 
-CANDIDATES = 64
-"""Entries that are looked at closely; twice as many find nothing more worth mentioning."""
+CANDIDATES = 40
+"""Entries that may be looked at closely; twice as many find nothing more worth mentioning."""
+_WORTH = 0.3
+"""What an entry needs of the best one's first score to be worth a look, unless there are few."""
 LONGEST = 32
 """Terms of a query that are looked for, the rarest first: more of them find nothing new and cost time."""
 
@@ -42,42 +46,46 @@ _WHEN = re.compile(r"\b(?:when|how long|(?:what|which) (?:date|day|month|time|we
 Row = dict[str, float]
 
 
-@record_class(frozen=True)
-class Hit:
-    """An entry that was found, and what each of its features added to its score."""
+class Hit(NamedTuple):
+    """An entry that was found."""
 
     record: int
+    uri: str
+    moment: str
     score: float
-    why: dict[str, float]
+    row: Row
+
+    @property
+    def why(self) -> dict[str, float]:
+        """What each of its features added to its score."""
+        return ranker().why(self.row)
 
 
-@record_class(frozen=True)
-class Question:
+class Question(NamedTuple):
     """A query, taken apart."""
 
     words: dict[str, float]
     """What it is about, each term with its inverse document frequency."""
     people: frozenset[str]
     dates: dict[str, float]
-    near: dict[str, list[tuple[str, float]]]
-    """For each term that would do, which words it stands for, and how well."""
     when: bool
     """Whether it asks for a time."""
-    mass: float
-    """What all its words weigh together."""
 
 
-@record_class(frozen=True)
-class Found:
-    """An entry as it was kept, its terms apart."""
+class Neighbour(NamedTuple):
+    """A term that would do instead of a word, and how well."""
 
-    record: int
-    traits: str
-    who: list[str]
-    date: list[str]
-    body: list[str]
-    before: list[str]
-    context: list[str]
+    term: str
+    likeness: float
+    number: int
+    written: bytes
+
+
+class Near(NamedTuple):
+    """A term that would do, as it stands in what is kept, and which words of a question it stands for, and how well."""
+
+    written: bytes
+    meant: list[tuple[int, float]]
 
 
 def search(
@@ -89,11 +97,29 @@ def search(
     restrict: tantivy.Query | None = None,
 ) -> list[Hit]:
     """The best entries, best first, with scores between 0 and 1. Every hit matches ``restrict``."""
+    return ranked(searcher, schema, query, many=looked_at(limit), restrict=restrict)[:limit]
+
+
+def looked_at(limit: int) -> int:
+    """How many entries may be looked at closely for so many."""
+    return max(CANDIDATES, 3 * limit)
+
+
+def ranked(
+    searcher: tantivy.Searcher,
+    schema: tantivy.Schema,
+    query: str,
+    *,
+    many: int,
+    restrict: tantivy.Query | None = None,
+) -> list[Hit]:
+    """All entries that were looked at closely, best first."""
     question = ask(searcher, query)
-    entries = find(searcher, schema, question, many=max(CANDIDATES, 2 * limit), restrict=restrict)
-    rows = features(question, entries)
-    hits = [Hit(entry.record, *ranker().score(row)) for entry, row in zip(entries, rows, strict=True)]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.record))[:limit]
+    entries = find(searcher, schema, question, many=many, restrict=restrict)
+    score = ranker().score
+    rows = zip(entries, features(question, entries), strict=True)
+    hits = [Hit(entry.record, entry.uri, entry.moment, score(row), row) for entry, row in rows]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.record))
 
 
 def ask(searcher: tantivy.Searcher, query: str, today: date | None = None) -> Question:
@@ -111,23 +137,11 @@ def ask(searcher: tantivy.Searcher, query: str, today: date | None = None) -> Qu
     for term in (*asked, *asked_dates(query, today or date.today())):
         if dated := searcher.doc_freq("date", term):
             dates[term] = _idf(dated, entries)
-    near = _near([word for word in words if word not in people])
-    near |= {person: [(person, 1.0)] for person in people}
-    return Question(words, frozenset(people), dates, near, bool(_WHEN.search(query)), sum(words.values()) or 1.0)
+    return Question(words, frozenset(people), dates, bool(_WHEN.search(query)))
 
 
 def _idf(frequency: int, entries: int) -> float:
     return math.log(1 + (max(entries - frequency, 0) + 0.5) / (frequency + 0.5))
-
-
-def _near(words: Iterable[str]) -> dict[str, list[tuple[str, float]]]:
-    near: dict[str, list[tuple[str, float]]] = {}
-    for word in words:
-        near.setdefault(word, []).append((word, 1.0))
-        for other, similarity in neighbours().near(word)[:_NEAR_LOOKED_AT]:
-            if similarity > _FAR:
-                near.setdefault(other, []).append((word, min(_NEAREST, (similarity - _FAR) / (1 - _FAR))))
-    return near
 
 
 def find(
@@ -137,10 +151,17 @@ def find(
     *,
     many: int,
     restrict: tantivy.Query | None = None,
-) -> list[Found]:
-    """The entries that share the most with a question, by tantivy's own scores."""
-    wanted = wanted_by(schema, question, restrict)
-    return [_found(searcher.doc(address)) for _, address in searcher.search(wanted, many, count=False).hits]
+) -> list[Kept]:
+    """The entries that share the most with a question, by tantivy's own scores: as many, if they are worth a look."""
+    hits: Any = searcher.search(wanted_by(schema, question, restrict), many, count=False).hits
+    worth = _WORTH * max((score for score, _ in hits), default=0.0)
+    first = many // 3
+    return [_kept(searcher.doc(address)) for at, (score, address) in enumerate(hits) if at < first or score >= worth]
+
+
+def _kept(found: tantivy.Document) -> Kept:
+    data: Any = found.get_first(KEPT)
+    return kept(data)
 
 
 def wanted_by(schema: tantivy.Schema, question: Question, restrict: tantivy.Query | None = None) -> tantivy.Query:
@@ -166,102 +187,113 @@ def _searched(question: Question) -> Iterable[tuple[str, str, float]]:
         if word in question.people:
             yield "who", word, 2.0
             continue
-        for other, similarity in neighbours().near(word)[:_NEAR_SEARCHED]:
-            if similarity > _FAR and other not in question.words:
-                yield "body", other, 0.5 * (similarity - _FAR) / (1 - _FAR)
+        for other in _neighbours(word)[:_NEAR_SEARCHED]:
+            if other.term not in question.words:
+                yield "body", other.term, 0.5 * other.likeness
     for term in question.dates:
         yield "date", term, 1.0
 
 
-def _found(kept: tantivy.Document) -> Found:
-    text: Any = kept.get_first(KEPT)
-    record: Any = kept.get_first("record")
-    traits, *lines = text.decode().split("\n")
-    who, day, title, body, before, context = (line.split() for line in lines)
-    return Found(record, traits, who, day, body + title, before, context)
-
-
-def features(question: Question, entries: Sequence[Found]) -> list[Row]:
+def features(question: Question, entries: Sequence[Kept]) -> list[Row]:
     """What there is to say about each entry, as numbers that mean the same for every query."""
     if not entries:
         return []
-    usual = sum(len(entry.body) for entry in entries) / len(entries) or 1.0
-    usual_around = sum(len(entry.before) + len(entry.context) for entry in entries) / len(entries) or 1.0
-    rows = [_features(question, entry, usual, usual_around) for entry in entries]
+    look = Look(question, entries)
+    rows = [look.at(entry) for entry in entries]
     for name in ("whole", "body", "meaning", "meaning with before"):
-        best = max(row[name] for row in rows) or 1.0
+        best, beside = max([row[name] for row in rows]) or 1.0, f"{name} of best"
         for row in rows:
-            row[f"{name} of best"] = row[name] / best
+            row[beside] = row[name] / best
     return rows
 
 
-def _features(question: Question, entry: Found, usual: float, usual_around: float) -> Row:
-    mass, words, traits = question.mass, question.words, entry.traits
-    own, before, behind = (_matches(question, text) for text in (entry.body, entry.before, entry.context))
-    with_before = _better(own, before)
-    around = _better(with_before, behind)
-    body = _bm25(words, own, entry.body, usual)
-    context = _bm25(words, _better(before, behind), entry.before + entry.context, usual_around)
-    meaning, meaning_around = _weight(words, own), _weight(words, around)
-    who = bool(question.people) and not question.people.isdisjoint(entry.who)
-    dated = sum(idf for term, idf in question.dates.items() if term in entry.date) if question.dates else 0.0
-    return {
-        "whole": (body + context + 0.5 * meaning + 0.3 * meaning_around + _WHO * who + dated) / mass,
-        "body": body / mass,
-        "context": context / mass,
-        "meaning": meaning / mass,
-        "meaning with before": _weight(words, with_before) / mass,
-        "meaning around": meaning_around / mass,
-        "covered": _covered(words, own) / mass,
-        "covered around": _covered(words, around) / mass,
-        "who": (1.0 if who else -1.0) if question.people else 0.0,
-        "date": dated,
-        "length": float(len(entry.body)),
-        "asks": float(ASKS in traits),
-        "ends asking": float(ENDS_ASKING in traits),
-        "answers": float(ANSWERS in traits),
-        "tells time": float(TELLS_TIME in traits),
-        "tells when asked": (1.0 if TELLS_TIME in traits else -1.0) if question.when else 0.0,
-    }
+class Look:
+    """A close look at entries: what is the same for all of them is made up once."""
+
+    def __init__(self, question: Question, entries: Sequence[Kept]) -> None:
+        self._weights = list(question.words.values())
+        self._mass = sum(self._weights) or 1.0
+        self._near = _near(question)
+        self._people = frozenset(map(number, question.people))
+        self._dates = {number(term): idf for term, idf in question.dates.items()}
+        self._when = question.when
+        self._usual = sum(entry.length for entry in entries) / len(entries) or 1.0
+        self._usual_around = sum(entry.length_around for entry in entries) / len(entries) or 1.0
+
+    def at(self, entry: Kept) -> Row:
+        near, weights, mass, traits = self._near, self._weights, self._mass, entry.traits
+        # How well each word is met, at best, in the entry, in it and what is before it, and in all around it.
+        own = [0.0] * len(weights)
+        with_before, around = own.copy(), own.copy()
+        body = context = covered = covered_around = 0.0
+        flat, flat_around = _flat(entry.length / self._usual), _flat(entry.length_around / self._usual_around)
+        for found in near.keys() & entry.terms:
+            term, meant = near[found]
+            here, before, after = entry.times(term)
+            for word, likeness in meant:
+                if likeness > around[word]:
+                    around[word] = likeness
+                if here + before and likeness > with_before[word]:
+                    with_before[word] = likeness
+                if here and likeness > own[word]:
+                    own[word] = likeness
+                if likeness == 1.0:
+                    weight = weights[word]
+                    covered_around += weight
+                    covered += weight if here else 0.0
+                    body += weight * here / (here + flat)
+                    context += weight * (before + after) / (before + after + flat_around)
+        body *= _SATURATION + 1
+        context *= _SATURATION + 1
+        meaning, meaning_around = sum(map(mul, weights, own)), sum(map(mul, weights, around))
+        who = bool(self._people) and not self._people.isdisjoint(entry.who)
+        dated = sum(self._dates[term] for term in self._dates.keys() & entry.dates) if self._dates else 0.0
+        return {
+            "whole": (body + context + 0.5 * meaning + 0.3 * meaning_around + _WHO * who + dated) / mass,
+            "body": body / mass,
+            "context": context / mass,
+            "meaning": meaning / mass,
+            "meaning with before": sum(map(mul, weights, with_before)) / mass,
+            "meaning around": meaning_around / mass,
+            "covered": covered / mass,
+            "covered around": covered_around / mass,
+            "who": (1.0 if who else -1.0) if self._people else 0.0,
+            "date": dated,
+            "length": float(entry.length),
+            "asks": float(traits & ASKS != 0),
+            "ends asking": float(traits & ENDS_ASKING != 0),
+            "answers": float(traits & ANSWERS != 0),
+            "tells time": float(traits & TELLS_TIME != 0),
+            "tells when asked": (1.0 if traits & TELLS_TIME else -1.0) if self._when else 0.0,
+        }
 
 
-Matches = dict[str, float]
-"""How well each word of a question is met by a text: 1 if it is in it."""
+def _near(question: Question) -> dict[int, Near]:
+    """The terms that would do, by their numbers."""
+    found: dict[int, Near] = {}
+    for at, word in enumerate(question.words):
+        itself = number(word)
+        found.setdefault(itself, Near(written(itself), [])).meant.append((at, 1.0))
+        if word not in question.people:
+            for other in _neighbours(word):
+                meant = (at, min(_NEAREST, other.likeness))
+                if other.number in found:
+                    found[other.number].meant.append(meant)
+                else:
+                    found[other.number] = Near(other.written, [meant])
+    return found
 
 
-def _matches(question: Question, text: list[str]) -> Matches:
-    best: Matches = {}
-    near = question.near
-    for term in near.keys() & text:
-        for word, likeness in near[term]:
-            if likeness > best.get(word, 0.0):
-                best[word] = likeness
-    return best
+@lru_cache(maxsize=2_000)  # who asks again asks with the same words
+def _neighbours(word: str) -> list[Neighbour]:
+    """The nearest first."""
+    return [
+        Neighbour(term, (similarity - _FAR) / (1 - _FAR), number(term), written(number(term)))
+        for term, similarity in neighbours().near(word)[:_NEAR_LOOKED_AT]
+        if similarity > _FAR
+    ]
 
 
-def _better(one: Matches, other: Matches) -> Matches:
-    if not other:
-        return one
-    merged = dict(one)
-    for word, likeness in other.items():
-        if likeness > merged.get(word, 0.0):
-            merged[word] = likeness
-    return merged
-
-
-def _weight(words: Matches, matches: Matches) -> float:
-    return sum(words[word] * likeness for word, likeness in matches.items())
-
-
-def _covered(words: Matches, matches: Matches) -> float:
-    return sum(words[word] for word, likeness in matches.items() if likeness == 1.0)
-
-
-def _bm25(words: Matches, matches: Matches, text: list[str], usual: float) -> float:
-    flat = _SATURATION * (1 - _LENGTH + _LENGTH * len(text) / usual)
-    score = 0.0
-    for word, likeness in matches.items():
-        if likeness == 1.0:
-            times = text.count(word)
-            score += words[word] * times * (_SATURATION + 1) / (times + flat)
-    return score
+def _flat(length: float) -> float:
+    """How slowly more of the same word counts less, in an entry of this length beside the usual."""
+    return _SATURATION * (1 - _LENGTH + _LENGTH * length)

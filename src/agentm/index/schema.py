@@ -11,6 +11,7 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agentm.index.kept import ANSWERS, ASKS, ENDS_ASKING, TELLS_TIME, keep
 from agentm.index.words import date_terms, terms
 from agentm.records import record_class
 
@@ -23,9 +24,6 @@ TEXT = ("body", "title", "who", "date", "context")
 """Fields that are searched by their terms."""
 KEPT = "kept"
 MOMENT = "when"
-
-ASKS, ENDS_ASKING, ANSWERS, TELLS_TIME = "q", "e", "a", "t"
-"""Traits of an entry that say what kind of question it may answer."""
 
 _TIME = re.compile(
     r"\b(?:ago|last|next|since|today|tonight|tomorrow|yesterday|(?:week|month|year|(?:week)?end)s?|(?:19|20)\d\d"
@@ -71,7 +69,7 @@ def schema() -> tantivy.Schema:
     from tantivy import SchemaBuilder
 
     builder = SchemaBuilder()
-    builder.add_unsigned_field("record", stored=True, indexed=True, fast=True)
+    builder.add_unsigned_field("record", indexed=True, fast=True)
     builder.add_unsigned_field("level", indexed=True, fast=True)
     builder.add_integer_field(MOMENT, indexed=True, fast=True)
     for name in EXACT:
@@ -94,13 +92,23 @@ def document(entry: Entry) -> tantivy.Document:
         found.add_text(name, getattr(entry, name))
     for tag in entry.tags:
         found.add_text("tags", tag)
-    texts = {name: " ".join(terms(getattr(entry, name))) for name in ("body", "title", "who", "before", "context")}
-    texts["date"] = " ".join(_date_terms(entry.date))
-    kept = (_traits(entry), *(texts[name] for name in ("who", "date", "title", "body", "before", "context")))
-    found.add_bytes(KEPT, "\n".join(kept).encode())
-    texts["context"] += f" {texts.pop('before')}"
-    for name, text in texts.items():
-        found.add_text(name, text)
+    said = {name: terms(getattr(entry, name)) for name in ("body", "title", "who", "before", "context")}
+    said["date"] = _date_terms(entry.date)
+    data = keep(
+        entry.record,
+        _traits(entry),
+        entry.uri,
+        entry.when,
+        own=said["body"] + said["title"],
+        before=said["before"],
+        after=said["context"],
+        who=said["who"],
+        dates=said["date"],
+    )
+    found.add_bytes(KEPT, data)
+    said["context"] += said.pop("before")
+    for name, some in said.items():
+        found.add_text(name, " ".join(some))
     return found
 
 
@@ -126,12 +134,11 @@ def _date_terms(text: str) -> list[str]:
         return terms(text)
 
 
-def _traits(entry: Entry) -> str:
+def _traits(entry: Entry) -> int:
     text = entry.body
-    traits = {
-        ASKS: "?" in text,
-        ENDS_ASKING: asks(text),
-        ANSWERS: asks(entry.before),
-        TELLS_TIME: _TIME.search(text) is not None,
-    }
-    return "".join(trait for trait, has in traits.items() if has)
+    return (
+        ASKS * ("?" in text)
+        | ENDS_ASKING * asks(text)
+        | ANSWERS * asks(entry.before)
+        | TELLS_TIME * (_TIME.search(text) is not None)
+    )

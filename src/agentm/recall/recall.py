@@ -7,12 +7,12 @@ the caller: what was changed, deleted or is another's is never shown from a stal
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentm.context.addresses import own_space
-from agentm.context.node import CONTENT, ContextNode, NodeStatus, digest
+from agentm.context.node import CONTENT, NodeStatus, digest
 from agentm.context.reader import read_meta, read_text, read_version
 from agentm.context.tenancy import RequestContext, check
 from agentm.context.uri import SCHEME, parse_uri
@@ -27,6 +27,8 @@ from agentm.seam import Locator, StorageBackend
 
 if TYPE_CHECKING:
     import tantivy
+
+    from agentm.index.ranking import Hit
 
 MOST = 1_000
 """Memories in one answer."""
@@ -69,18 +71,21 @@ def recall(
     patience: float,
 ) -> Recall:
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
-    deadline = time.monotonic() + patience
     asked = _checked(query, budget, limit)
+    deadline = time.monotonic() + patience
+    wanted = _Wanted(_readable(index, ctx), _check_days(filters))
     with index.lock:
         looked = index.was_looked_at()
         caught = index.catch_up(deadline=deadline, scan=not looked and index.is_cheap(patience))
-        candidates = _ranked(index, ctx, asked, limit, _check_days(filters), deadline)
-        related_to = index.catalogue.edges([one.row.uri for one in candidates]) if related else []
+        candidates = _ranked(index, asked, limit, wanted, deadline)
+        related_to = index.catalogue.edges([one.uri for one in candidates]) if related else []
     if recency:
-        candidates = [_with_recency(one) for one in candidates]
+        now = datetime.now(UTC)
+        candidates = [_with_recency(one, now) for one in candidates]
     candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
-    shown, all_read = _all_read(index.backend, ctx, candidates, limit, max(deadline, time.monotonic() + _READING))
+    held = _held(index, candidates, wanted, at_once=limit)
+    shown, all_read = _all_read(index.backend, ctx, held, limit, max(deadline, time.monotonic() + _READING))
     entries, text = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
     complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
     left_out = len(shown) - len(entries)
@@ -110,66 +115,74 @@ def _day(text: str | None) -> str | None:
         raise InvalidQueryError(f"{text!r} is no day; write it like 2026-03-15.") from None
 
 
-@record_class(frozen=True)
-class _Candidate:
-    row: Row
-    source: Held
+class _Wanted(NamedTuple):
+    """What may be shown, and was asked for."""
+
+    readable: frozenset[str]
+    """The spaces that the caller may read."""
+    filters: Filters
+
+
+class _Candidate(NamedTuple):
+    """A source that was found: by its best record, with a score of about 0 to 1."""
+
+    record: int
+    uri: str
+    moment: str
     score: float
-    why: Mapping[str, float]
+    hit: Hit | None
+    more: Mapping[str, float] = {}
+    """What was added to the score of its words."""
+
+    def with_more(self, name: str, more: float) -> _Candidate:
+        record, uri, moment, score, hit, known = self
+        return _Candidate(record, uri, moment, score + more, hit, {**known, name: more})
+
+    @property
+    def why(self) -> dict[str, float]:
+        return {**(self.hit.why if self.hit else {}), **self.more}
 
 
-def _ranked(
-    index: AccountIndex, ctx: RequestContext, query: str, limit: int, filters: Filters, deadline: float
-) -> list[_Candidate]:
-    """The best record of each source, with scores between 0 and 1."""
+def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float) -> list[_Candidate]:
+    """The best record of each source."""
 
-    readable = _readable(index, ctx)
-    scores = _scores(index, query, limit, _restriction(index.fulltext.schema, readable, filters), deadline)
-
-    def wanted(records: Iterable[int]) -> set[int]:
+    def admitted(records: Iterable[int]) -> set[int]:
         rows = index.catalogue.found(records)
         held = index.catalogue.sources({row.uri for row in rows.values()})
-        return {record for record, row in rows.items() if row.uri in held and _admits(held[row.uri], readable, filters)}
+        return {record for record, row in rows.items() if row.uri in held and _admits(held[row.uri], wanted)}
 
-    _add_meaning(scores, index.near(query, limit, wanted))
-    rows = index.catalogue.found(scores)
-    sources = index.catalogue.sources({row.uri for row in rows.values()})
+    found = _found(index, query, limit, wanted, deadline)
+    _add_meaning(index, found, index.near(query, limit, admitted))
     best: dict[str, _Candidate] = {}
-    for record, (score, why) in sorted(scores.items(), key=lambda item: -item[1][0]):
-        row = rows.get(record)
-        if row is None or row.uri not in sources or row.uri in best:
-            continue  # replaced since the index was searched; or found better already
-        if _admits(sources[row.uri], readable, filters):
-            best[row.uri] = _Candidate(row, sources[row.uri], score, why)
+    for one in sorted(found.values(), key=lambda one: -one.score):
+        best.setdefault(one.uri, one)
     return list(best.values())
 
 
-_Scores = dict[int, tuple[float, dict[str, float]]]
-
-
-def _scores(index: AccountIndex, query: str, limit: int, restrict: tantivy.Query, deadline: float) -> _Scores:
-    """Records with their scores, between 0 and 1, of as many sources as are wanted.
+def _found(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float) -> dict[int, _Candidate]:
+    """Records of as many sources as are wanted.
 
     A long source can be found in so many of its passages that it crowds out the others: then these are asked for alone.
     """
     import tantivy
 
-    from agentm.index.ranking import CANDIDATES, search
+    from agentm.index.ranking import looked_at, ranked
 
     searcher, schema = index.fulltext.searcher(), index.fulltext.schema
-    scores: _Scores = {}
-    found: set[str] = set()
-    top = 0.0
+    restrict = _restriction(searcher, schema, wanted)
+    found: dict[int, _Candidate] = {}
+    many, top = looked_at(limit), 0.0
     for _ in range(_ROUNDS):
-        hits = search(searcher, schema, query, limit=CANDIDATES, restrict=restrict)
+        hits = ranked(searcher, schema, query, many=many, restrict=restrict)
         top = top or max((hit.score for hit in hits), default=0.0) or 1.0
-        scores |= {hit.record: (hit.score / top, dict(hit.why)) for hit in hits}
-        found |= {row.uri for row in index.catalogue.found(hit.record for hit in hits).values()}
-        if len(hits) < CANDIDATES or len(found) >= limit or time.monotonic() > deadline:
+        found |= {hit.record: _Candidate(hit.record, hit.uri, hit.moment, hit.score / top, hit) for hit in hits}
+        sources = {one.uri for one in found.values()}
+        if len(hits) < many or len(sources) >= limit or time.monotonic() > deadline:
             break
-        others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(found)))
-        restrict = tantivy.Query.boolean_query([(tantivy.Occur.Must, restrict), others])
-    return scores
+        others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(sources)))
+        must = restrict or tantivy.Query.all_query()
+        restrict = tantivy.Query.boolean_query([(tantivy.Occur.Must, must), others])
+    return found
 
 
 def _readable(index: AccountIndex, ctx: RequestContext) -> frozenset[str]:
@@ -177,18 +190,26 @@ def _readable(index: AccountIndex, ctx: RequestContext) -> frozenset[str]:
     return frozenset({*ctx.spaces, *ctx.visible, *([NOTES] if index.notes else [])})
 
 
-def _add_meaning(scores: _Scores, near: Mapping[int, float]) -> None:
+def _add_meaning(index: AccountIndex, found: dict[int, _Candidate], near: Mapping[int, float]) -> None:
     """Similarities as a part of the score, from nothing for the least near to the full weight for the nearest."""
-    low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
+    if not near:
+        return
+    rows = index.catalogue.found(record for record in near if record not in found)
+    moments = {
+        uri: source.moment for uri, source in index.catalogue.sources({row.uri for row in rows.values()}).items()
+    }
+    for record, row in rows.items():
+        found[record] = _Candidate(record, row.uri, moments.get(row.uri, ""), 0.0, None)
+    low, high = min(near.values()), max(near.values())
     for record, similarity in near.items():
-        more = _MEANING * (similarity - low) / (high - low) if high > low else _MEANING
-        score, why = scores.get(record, (0.0, {}))
-        scores[record] = (score + more, {**why, "meaning": more})
+        if record in found:
+            more = _MEANING * (similarity - low) / (high - low) if high > low else _MEANING
+            found[record] = found[record].with_more("meaning", more)
 
 
-def _admits(source: Held, readable: frozenset[str], filters: Filters) -> bool:
+def _admits(source: Held, wanted: _Wanted) -> bool:
     """Whether a source may be shown and was asked for: what the full-text index is restricted to, vectors are not."""
-    moment = source.moment
+    moment, (readable, filters) = source.moment, wanted
     return (
         source.space in readable
         and filters.owner in (None, source.space)
@@ -200,55 +221,75 @@ def _admits(source: Held, readable: frozenset[str], filters: Filters) -> bool:
     )
 
 
-def _restriction(schema: tantivy.Schema, readable: frozenset[str], filters: Filters) -> tantivy.Query:
-    """What every hit must match: a space that the caller may read, always, and what was asked for."""
+def _restriction(searcher: tantivy.Searcher, schema: tantivy.Schema, wanted: _Wanted) -> tantivy.Query | None:
+    """What every hit must match: a space that the caller may read, and what was asked for; None if everything does."""
     import tantivy
 
-    spaces = sorted(readable)
-    if filters.owner is not None:
-        spaces = [space for space in spaces if space == filters.owner]
-    must = [tantivy.Query.term_set_query(schema, "space", spaces)]
-    for name, wanted in (("category", filters.category), ("tags", filters.tag), ("project", filters.project)):
-        if wanted is not None:
-            must.append(tantivy.Query.term_query(schema, name, wanted))
+    readable, filters = wanted
+    spaces = readable if filters.owner is None else readable & {filters.owner}
+    must = []
+    if not spaces.issuperset(space for space, _ in searcher.terms_with_prefix("space", "", limit=len(spaces) + 1)):
+        # Not as a set of terms: that is first looked up for every entry there is.
+        own = [(tantivy.Occur.Should, tantivy.Query.term_query(schema, "space", space, "basic")) for space in spaces]
+        must.append(tantivy.Query.boolean_query(own))
+    for name, value in (("category", filters.category), ("tags", filters.tag), ("project", filters.project)):
+        if value is not None:
+            must.append(tantivy.Query.term_query(schema, name, value))
     if filters.since is not None or filters.until is not None:
         from agentm.index.schema import moments
 
         must.append(moments(schema, filters.since, filters.until))
-    return tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in must])
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in must]) if must else None
 
 
-def _with_recency(one: _Candidate) -> _Candidate:
+def _with_recency(one: _Candidate, now: datetime) -> _Candidate:
     """A little more for what is recent: half of it is gone after a month."""
     try:
-        moment = datetime.fromisoformat(one.source.moment)
+        moment = datetime.fromisoformat(one.moment)
     except ValueError:
         return one
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    days = max(0.0, (datetime.now(UTC) - moment).total_seconds() / 86_400)
-    more = _RECENCY * 0.5 ** (days / _RECENT_DAYS)
-    return replace(one, score=one.score + more, why={**one.why, "recency": more})
+    days = max(0.0, (now - moment).total_seconds() / 86_400)
+    return one.with_more("recency", _RECENCY * 0.5 ** (days / _RECENT_DAYS))
 
 
 def _with_relations(edges: list[Edge], candidates: list[_Candidate]) -> list[_Candidate]:
     """A little more for what the others found are related to."""
-    scores = {one.row.uri: one.score for one in candidates}
+    if not edges:
+        return candidates
+    scores = {one.uri: one.score for one in candidates}
     near: dict[str, float] = {}
     for source, target, _, weight in edges:
         for end, other in ((source, target), (target, source)):
             if end in scores and other in scores:
                 near[end] = max(near.get(end, 0.0), scores[other] * min(max(weight, 0.0), 1.0))
-    more = {uri: _RELATED * value for uri, value in near.items()}
-    return [
-        replace(one, score=one.score + more[one.row.uri], why={**one.why, "related": more[one.row.uri]})
-        if one.row.uri in more
-        else one
-        for one in candidates
-    ]
+    return [one.with_more("related", _RELATED * near[one.uri]) if one.uri in near else one for one in candidates]
+
+
+class _Held(NamedTuple):
+    """A candidate with what the index holds of it."""
+
+    found: _Candidate
+    row: Row
+    source: Held
+
+
+def _held(index: AccountIndex, candidates: list[_Candidate], wanted: _Wanted, at_once: int) -> Iterator[_Held]:
+    """Looked up a few at a time: seldom are there more than are shown."""
+    for start in range(0, len(candidates), at_once):
+        some = candidates[start : start + at_once]
+        with index.lock:
+            rows = index.catalogue.found(one.record for one in some)
+            sources = index.catalogue.sources(one.uri for one in some)
+        for one in some:
+            row, source = rows.get(one.record), sources.get(one.uri)
+            # Else it was replaced since the index was searched, or is in another index by now.
+            if row is not None and row.uri == one.uri and source is not None and _admits(source, wanted):
+                yield _Held(one, row, source)
 
 
 def _all_read(
-    backend: StorageBackend, ctx: RequestContext, candidates: list[_Candidate], limit: int, deadline: float
+    backend: StorageBackend, ctx: RequestContext, candidates: Iterable[_Held], limit: int, deadline: float
 ) -> tuple[list[Shown], bool]:
     """The best of them with what the store holds of each; False if time was up before there were as many as wanted."""
     shown: list[Shown] = []
@@ -263,53 +304,67 @@ def _all_read(
     return shown, len(shown) == limit or time.monotonic() <= deadline
 
 
-def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> Shown | None:
+def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Held) -> Shown | None:
     """None if it is gone, another's, or damaged by now."""
+    candidate, row, source = one
     try:
-        node = _node(backend, ctx, one) if one.row.uri.startswith(SCHEME) else _note(backend, one)
+        now = _node(backend, ctx, source) if row.uri.startswith(SCHEME) else _note(backend, source)
     except (AgentmError, OSError):
         return None
-    if node is None:
+    if now is None:
         return None
-    text, start, end = _passage(node.content, one.row)
+    text, start, end = _passage(now.content, row)
     found = Found(
-        uri=one.row.uri,
-        kind=one.source.kind,
-        version=node.version,
-        score=round(one.score, 4),
+        uri=row.uri,
+        kind=source.kind,
+        version=now.version,
+        score=round(candidate.score, 4),
         level=2,
         text=text,
-        abstract=node.abstract or "",
-        category=one.source.category,
-        tags=one.source.tags,
-        when=one.source.moment,
-        who=one.source.who,
+        abstract=now.abstract or "",
+        category=source.category,
+        tags=source.tags,
+        when=source.moment,
+        who=source.who,
         start=start,
         end=end,
-        actor=node.actor,
-        why={name: round(value, 4) for name, value in one.why.items()},
+        actor=now.actor,
+        why={name: round(value, 4) for name, value in candidate.why.items()},
     )
-    return Shown(found, node.overview or "", node.content)
+    return Shown(found, now.overview or "", now.content)
 
 
-def _node(backend: StorageBackend, ctx: RequestContext, one: _Candidate) -> ContextNode | None:
-    address = parse_uri(one.row.uri)
+class _Now(NamedTuple):
+    """What the store holds of a source."""
+
+    content: str
+    abstract: str | None
+    overview: str | None
+    version: int = 0
+    actor: str = ""
+
+
+def _node(backend: StorageBackend, ctx: RequestContext, source: Held) -> _Now | None:
+    address = parse_uri(source.uri)
     check(ctx, address)
-    meta = read_meta(backend, address.locator)
-    if meta is None or meta.uri != one.row.uri:
+    place = address.locator
+    meta = read_meta(backend, place)
+    if meta is None or meta.uri != source.uri:
         return None
-    if meta.status is NodeStatus.ACTIVE and meta.version == one.source.version:
-        content = read_text(backend, address.locator.child(CONTENT))
+    if meta.status is NodeStatus.ACTIVE and meta.version == source.version:
+        content = read_text(backend, place.child(CONTENT))
         # As it was indexed: no need to read more.
         if content is not None and digest(content) == meta.parts.get(CONTENT):
-            held = one.source
-            return ContextNode(meta.uri, content, held.abstract, held.overview, version=meta.version, actor=meta.actor)
-    version = read_version(backend, address.locator)
-    return None if version is None else version.node()
+            return _Now(content, source.abstract, source.overview, meta.version, meta.actor)
+    version = read_version(backend, place)
+    if version is None:
+        return None
+    node = version.node()
+    return _Now(node.content, node.abstract, node.overview, node.version, node.actor)
 
 
-def _note(backend: StorageBackend, one: _Candidate) -> ContextNode:
-    return ContextNode(one.row.uri, backend.read(Locator(one.row.uri)), one.source.abstract, "")
+def _note(backend: StorageBackend, source: Held) -> _Now:
+    return _Now(backend.read(Locator(source.uri)), source.abstract, "")
 
 
 def _passage(content: str, row: Row) -> tuple[str, int, int]:
