@@ -7,6 +7,7 @@ AgentmError
 ├── ProtocolError (ValueError)                  a protocol name that cannot be registered
 ├── BackendTypeError (TypeError)                something registered that is no backend class
 ├── BackendLoadError (ImportError)              a backend that is named but cannot be imported
+├── MissingExtraError (ImportError)             an adapter whose framework is not installed
 ├── UnsupportedAbilityError (NotImplementedError)
 │                                               an ability this backend does not declare
 ├── StoreError (OSError)                        the store said no; nothing was changed
@@ -39,6 +40,7 @@ AgentmError
 ├── ProjectFileError (ValueError)
 ├── StateFileError (ValueError)                 a plan or progress file that cannot be named
 │   └── ActivePlanError                         the marker of the active plan leads nowhere
+├── SessionFileError (ValueError)               a session's file, or an item for it, that cannot be understood
 └── RepoRegistryError (ValueError)
 
 Each has a stable lower-case ``code`` and one sentence that says what to do. A plain ``except OSError``
@@ -114,6 +116,10 @@ class BackendTypeError(AgentmError, TypeError):
 
 class BackendLoadError(AgentmError, ImportError):
     code = "backend_load"
+
+
+class MissingExtraError(AgentmError, ImportError):
+    code = "missing_extra"
 
 
 class UnsupportedAbilityError(AgentmError, NotImplementedError):
@@ -284,6 +290,10 @@ class StateFileError(AgentmError, ValueError):
 
 class ActivePlanError(StateFileError):
     code = "active_plan_invalid"
+
+
+class SessionFileError(AgentmError, ValueError):
+    code = "session_file_invalid"
 
 
 class RepoRegistryError(AgentmError, ValueError):
