@@ -79,17 +79,35 @@ def _fs(backend: StorageBackend, directory: str | None) -> ContextFS:
 
 
 def _index(directory: str | None, **parts: Any) -> AccountIndex:
-    """An index that cannot be kept where it should be lasts as long as the process: a rebuild, but an answer."""
+    """An index that cannot be kept where it should be lasts as long as the process: with what can be read of it."""
     import sqlite3
 
     from agentm.index.account import AccountIndex
 
     if directory is not None:
         try:
-            return AccountIndex(directory, **parts)
+            if not os.path.isdir(directory) or os.access(directory, os.W_OK):
+                return AccountIndex(directory, **parts)
         except (OSError, sqlite3.OperationalError):
             pass
+        borrowed = _borrowed(directory, vectors=parts["embedder"] is not None)
+        if borrowed is not None:
+            return AccountIndex(borrowed, **parts, lasting=False)
     return AccountIndex(_temporary(), **parts, lasting=directory is None)
+
+
+def _borrowed(directory: str, *, vectors: bool) -> str | None:
+    """A directory with the index that lies in one which may only be read; None if there is none."""
+    from agentm.index.borrowed import borrow, is_read_only
+
+    if not is_read_only(directory):
+        return None
+    new = _temporary()
+    try:
+        borrow(directory, new, vectors=vectors)
+    except OSError:
+        return None  # it is gone, or may not even be read
+    return new
 
 
 def _temporary() -> str:

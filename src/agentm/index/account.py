@@ -149,7 +149,7 @@ class AccountIndex:
         except BaseException as error:
             # What goes wrong inside tantivy is a ValueError, or a panic, which is no Exception.
             damaged = isinstance(error, sqlite3.DatabaseError | ValueError) or type(error).__name__ == "PanicException"
-            if not damaged or not self.lasting:
+            if not damaged:
                 raise
         with self.lock:
             self._shut()
