@@ -13,7 +13,7 @@ from __future__ import annotations
 from agentm.context.names import folded
 from agentm.context.reader import read_text
 from agentm.context.uri import ContextUri, Folder
-from agentm.errors import InvalidUriError, NotTextError
+from agentm.errors import BoundaryError, InvalidUriError, NotTextError
 from agentm.seam import Locator, StorageBackend, update
 
 CLAIMS = ".names"
@@ -45,10 +45,17 @@ class Spellings:
     def _stands(self, place: Locator) -> bool:
         if place in self._standing:
             return True
-        if not self._backend.exists(place) or (self._claimed(place) or folded(place.name)) != place.name:
+        if not self._backend.exists(place) or self._spelling(place) != place.name:
             return False
         self._standing.add(place)
         return True
+
+    def _spelling(self, place: Locator) -> str:
+        """How a name that is there is spelt. Who may not look at claims has been given the folder as it is called."""
+        try:
+            return self._claimed(place) or folded(place.name)
+        except BoundaryError:
+            return place.name
 
     def _take(self, place: Locator) -> None:
         if place.name == folded(place.name) and self._claimed(place) is None:
@@ -78,8 +85,11 @@ class Spellings:
 
     def _claimed(self, place: Locator) -> str | None:
         """The spelling that a name was claimed in; None if it was not, or if somebody spoilt the claim."""
+        claim = _claim_place(place)
+        if not self._backend.exists(claim):
+            return None  # nearly every name: told for less than an error costs
         try:
-            text = read_text(self._backend, _claim_place(place))
+            text = read_text(self._backend, claim)
         except NotTextError:
             return None
         spelling = (text or "").removesuffix("\n")

@@ -41,6 +41,12 @@ class Place(NamedTuple):
     """Whether the name itself may be a link."""
 
 
+class IsDenied(Protocol):
+    """Whether a path is denied; with ``whole`` also whether something below it is."""
+
+    def __call__(self, path: str, *, whole: bool = False) -> bool: ...
+
+
 class Way(Protocol):
     confined: bool
     """Whether what leads out is refused: links, and files with a second name somewhere else."""
@@ -48,8 +54,8 @@ class Way(Protocol):
     def to(self, path: str) -> AbstractContextManager[Place]:
         """Where something is that is looked at."""
 
-    def to_entry(self, path: str) -> AbstractContextManager[Place]:
-        """The name itself, to be made, replaced, moved or removed."""
+    def to_entry(self, path: str, *, whole: bool = False) -> AbstractContextManager[Place]:
+        """The name itself, to be made, replaced, moved or removed; ``whole`` with all below it."""
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it."""
@@ -59,12 +65,15 @@ class Way(Protocol):
 
 
 class Beneath:
-    """Only below some roots. The roots themselves may be links: whoever named them meant what they lead to."""
+    """Only below some roots. The roots themselves may be links: whoever named them meant what they lead to.
+
+    Of roots within one another the outermost counts: what lies below it can be moved and replaced by whom it is for.
+    """
 
     confined = True
 
-    def __init__(self, roots: Sequence[str], is_denied: Callable[[str], bool]) -> None:
-        self._roots = sorted({segments(root) for root in roots}, key=len, reverse=True)
+    def __init__(self, roots: Sequence[str], is_denied: IsDenied) -> None:
+        self._roots = sorted({segments(root) for root in roots}, key=len)
         self._is_denied = is_denied
         self._spellings = Spellings()
         self._ways: dict[tuple[str, tuple[str, ...]], Identity] = {}
@@ -73,7 +82,7 @@ class Beneath:
     def to(self, path: str) -> Iterator[Place]:
         root, below = self._split(path)
         if below:
-            with self._folder(root, below[:-1]) as folder:
+            with self._folder(root, below[:-1], below[-1]) as folder:
                 yield Place(folder, below[-1], False)
             return
         try:
@@ -83,33 +92,60 @@ class Beneath:
                 yield place
             return
         try:
-            self._check_denied(folder, None)
+            self._check_denied(folder, "")
             yield Place(folder, ".", True)
         finally:
             os.close(folder)
 
     @contextmanager
-    def to_entry(self, path: str) -> Iterator[Place]:
+    def to_entry(self, path: str, *, whole: bool = False) -> Iterator[Place]:
         root, below = self._split(path)
         above, name = (root, below) if below else (os.path.dirname(root), (os.path.basename(root),))
         if not name[-1]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        with self._folder(above, name[:-1]) as folder:
-            self._check_denied(folder, name[-1])
+        with self._folder(above, name[:-1], name[-1], whole=whole) as folder:
             yield Place(folder, name[-1], False)
 
     def make_folders(self, path: str) -> None:
         root, below = self._split(path)
+        if self._is_denied(os.path.realpath(root)):
+            raise CrossedError(errno.EXDEV, "denied")
         os.makedirs(root, exist_ok=True)
-        for count in range(1, len(below) + 1):
-            with self._folder(root, below[: count - 1]) as folder:
+        for count, name in enumerate(below):
+            with self._folder(root, below[:count], name) as folder:
                 try:
-                    os.mkdir(below[count - 1], dir_fd=folder)
+                    os.mkdir(name, dir_fd=folder)
                 except FileExistsError:
-                    self._refuse_no_folder(Place(folder, below[count - 1], False))
+                    self._refuse_no_folder(Place(folder, name, False))
 
     def is_spelt(self, place: Place) -> bool:
         return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name)
+
+    def strays(self, path: str) -> bool:
+        """Whether the path, as far as something is there, goes through a link, to a file with a second name, or by
+        names that the disk only takes for those of others.
+
+        For stores that open by path: it says what is so now, not what will be when they do.
+        """
+        root, below = self._split(path)
+        here = os.open(root, _FOLDER)
+        try:
+            for name in below:
+                found = _entry(here, name)
+                if found is None:
+                    return False
+                if is_link(found) or not self._spellings.has(here, name):
+                    return True
+                self._check_denied(here, name)
+                if not stat.S_ISDIR(found.st_mode):
+                    return False
+                above, here = here, open_beneath(here, (name,))
+                os.close(above)
+        except CrossedError:
+            return True
+        finally:
+            os.close(here)
+        return False
 
     def _split(self, path: str) -> tuple[str, tuple[str, ...]]:
         """The root that a path lies below, and the names from there on."""
@@ -120,14 +156,15 @@ class Beneath:
         raise CrossedError(errno.EXDEV, "outside", path)
 
     @contextmanager
-    def _folder(self, root: str, below: tuple[str, ...]) -> Iterator[int]:
+    def _folder(self, root: str, below: tuple[str, ...], name: str, *, whole: bool = False) -> Iterator[int]:
+        """The open folder that holds, or will hold, a name."""
         top = folder = os.open(root, _FOLDER)
         try:
             if below:
                 folder = open_beneath(top, below)
                 if self._ways.get((root, below)) != identity(folder):
                     self._walk(top, root, below)
-            self._check_denied(folder, None)
+            self._check_denied(folder, name, whole=whole)
             yield folder
         finally:
             os.close(top)
@@ -154,10 +191,10 @@ class Beneath:
         finally:
             os.close(here)
 
-    def _check_denied(self, folder: int, name: str | None) -> None:
-        """A root that is a link, or a folder mounted twice, may lead into what is denied under its real name."""
+    def _check_denied(self, folder: int, name: str, *, whole: bool = False) -> None:
+        """A root that is a link may lead into what is denied under its real name."""
         real = _real_path(folder)
-        if real is not None and self._is_denied(real if name is None else f"{real}/{name}"):
+        if real is not None and self._is_denied(f"{real}/{name}", whole=whole):
             raise CrossedError(errno.EXDEV, "denied")
 
     def _refuse_no_folder(self, place: Place) -> None:
@@ -177,7 +214,8 @@ class Anywhere:
     def to(self, path: str) -> Iterator[Place]:
         yield Place(None, path, True)
 
-    to_entry = to
+    def to_entry(self, path: str, *, whole: bool = False) -> AbstractContextManager[Place]:
+        return self.to(path)
 
     def make_folders(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -212,7 +250,7 @@ def _open_by_name(top: int, names: tuple[str, ...]) -> int:
         try:
             below = os.open(name, _FOLDER | NO_LINK, dir_fd=here)
         except OSError as error:
-            crossed = error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(here, name)
+            crossed = error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and not _is_file(here, name)
             os.close(here)
             if crossed:
                 raise CrossedError(errno.ELOOP, "a link") from None
@@ -222,11 +260,24 @@ def _open_by_name(top: int, names: tuple[str, ...]) -> int:
     return here
 
 
-def _is_link(folder: int, name: str) -> bool:
+def _is_file(folder: int, name: str) -> bool:
+    """Whether it is a file that keeps us from going on; a folder by now means that somebody swaps it for a link."""
+    found = _entry(folder, name)
+    return found is not None and not stat.S_ISLNK(found.st_mode) and not stat.S_ISDIR(found.st_mode)
+
+
+def is_link(found: os.stat_result) -> bool:
+    """Whether this is a link, or a file that has another name as well."""
+    return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
+
+
+def _entry(folder: int, name: str) -> os.stat_result | None:
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return True  # gone again: somebody is swapping it
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return None
+        raise
 
 
 def _real_path(folder: int) -> str | None:

@@ -88,7 +88,7 @@ def _paths(name: str, key: str, given: object, tokens: dict[str, str | None]) ->
 
     found = []
     for one in given:
-        path = _TOKEN.sub(meant, one) or "/"
+        path = _TOKEN.sub(meant, one) or ("/" if one else "")  # "${home}" of somebody who lives at the root
         if not path.startswith("/"):
             raise ReachError(f"{key} in {name} holds {one!r}, which is not absolute; begin it with / or a token.")
         found.append(path)
