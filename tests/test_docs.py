@@ -20,6 +20,7 @@ PAGES = (
     "README.md",
     "docs/backends.md",
     "docs/cli.md",
+    "docs/files.md",
     "docs/guarantees.md",
     "docs/import.md",
     "docs/memories.md",
