@@ -208,12 +208,13 @@ class AccountIndex:
         With a ``deadline`` it ends after the batch in which that comes; something is done every time.
         """
         caught = Caught()
-        if not scan and not self._is_behind():
+        behind = self._is_behind(hurried=deadline is not None)
+        if not scan and not behind:
             return caught
         from agentm.index.keeping import apply, changed_sources, work_off
 
         try:
-            if self._is_behind():
+            if behind:
                 with self._writing():
                     work_off(self, caught, deadline)
             if scan and caught.complete:
@@ -249,12 +250,16 @@ class AccountIndex:
 
         self._next_look = min(self._next_look, time.monotonic() + QUIET_SECONDS)
 
-    def _is_behind(self) -> bool:
-        """Whether something is known that is yet to be done."""
-        return todo.is_there(self.home) or self.catalogue.is_behind() or self._has_to_embed()
+    def _is_behind(self, *, hurried: bool) -> bool:
+        """Whether something is known that is yet to be done; what takes long, only when nobody waits."""
+        return todo.is_there(self.home) or self.catalogue.is_behind() or self._has_to_embed(hurried)
 
-    def _has_to_embed(self) -> bool:
-        return self.embedder is not None and bool(self.catalogue.unembedded(self.embedder.name, 1))
+    def _has_to_embed(self, hurried: bool) -> bool:
+        if self.embedder is None:
+            return False
+        from agentm.index.meaning import is_behind
+
+        return is_behind(self, self.embedder, hurried=hurried)
 
     def is_cheap(self, patience: float) -> bool:
         """Whether a look at the whole store takes so little that a question can wait for it."""
@@ -336,6 +341,6 @@ class _Beside(AccountIndex):
     def _alone_on_this_machine(self) -> Iterator[None]:
         yield
 
-    def _is_behind(self) -> bool:
+    def _is_behind(self, *, hurried: bool) -> bool:
         """What is noted is for the one that is searched."""
-        return self.catalogue.is_behind() or self._has_to_embed()
+        return self.catalogue.is_behind() or self._has_to_embed(hurried)

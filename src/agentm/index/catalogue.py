@@ -305,7 +305,11 @@ class Catalogue:
     def unembedded(self, embedder: str, limit: int) -> list[tuple[int, str]]:
         """Records without a vector of this embedder, the oldest first, and what is to be embedded of them."""
         sql = "SELECT id, trim(heading || ' ' || text) FROM records WHERE id > ? ORDER BY id LIMIT ?"
-        return list(self._db.execute(sql, (int(self.fact(f"{_EMBEDDED}{embedder}") or 0), limit)))
+        return list(self._db.execute(sql, (self.embedded(embedder), limit)))
+
+    def embedded(self, embedder: str) -> int:
+        """The record up to which all have a vector of this embedder."""
+        return int(self.fact(f"{_EMBEDDED}{embedder}") or 0)
 
     def mark_embedded(self, embedder: str, last: int) -> None:
         """All records up to this one have a vector. Numbers only grow, so later ones have none."""

@@ -27,15 +27,44 @@ _REST = 30.0
 """Seconds that an embedder which failed is left alone."""
 
 
+def is_behind(index: AccountIndex, embedder: Embedder, *, hurried: bool) -> bool:
+    """Whether records have no vector, or theirs were lost; or, when nobody waits, whether vectors are to be tidied."""
+    if index.catalogue.unembedded(embedder.name, 1):
+        return True
+    vectors = _vectors(index, embedder)
+    try:
+        return _are_lost(index, vectors, embedder) or (not hurried and vectors.is_untidy())
+    except OSError as error:  # not now; but they are there
+        log.warning("the vectors of %s cannot be looked at: %s", embedder.name, error)
+        return False
+
+
+def _are_lost(index: AccountIndex, vectors: Vectors, embedder: Embedder) -> bool:
+    """Whether the catalogue tells of vectors that are not there: somebody took them away, or they are damaged."""
+    return vectors.last < index.catalogue.embedded(embedder.name)
+
+
 def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> None:
     """Make vectors for the records that have none. What its embedder fails at is found by its words meanwhile."""
     if time.monotonic() < index.embedder_rests_until and deadline is not None:
         return
     vectors = _vectors(index, embedder)
+    if _are_lost(index, vectors, embedder):
+        with index.catalogue.change():
+            index.catalogue.mark_embedded(embedder.name, vectors.last)
+    if _embed_all(index, vectors, embedder, deadline) and deadline is None:
+        try:
+            vectors.tidy(index.catalogue.count_records(), index.catalogue.record_ids)
+        except Exception as error:  # they can be searched as they are
+            log.warning("the vectors of %s could not be tidied: %s", embedder.name, error)
+
+
+def _embed_all(index: AccountIndex, vectors: Vectors, embedder: Embedder, deadline: float | None) -> bool:
+    """False if some are left."""
     while some := index.catalogue.unembedded(embedder.name, _AT_ONCE):
         # While somebody waits, only if it has shown that it is quick enough.
         if deadline is not None and time.monotonic() + index.embedding_takes > deadline:
-            return
+            return False
         records = [record for record, _ in some]
         started = time.monotonic()
         try:
@@ -43,13 +72,14 @@ def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> No
         except Exception as error:  # whatever an embedder does, full text goes on
             log.warning("%s gave no vectors for %d texts: %s", embedder.name, len(some), error)
             index.embedder_rests_until = time.monotonic() + _REST
-            return
+            return False
         finally:
             index.embedding_takes = time.monotonic() - started
         with index.catalogue.change():
             index.catalogue.mark_embedded(embedder.name, records[-1])
     if index.catalogue.fact(EMBEDDER) != embedder.name:
         _go_over(index, vectors, embedder.name)
+    return True
 
 
 def _nearest(vectors: Vectors, vector: Vector, limit: int, wanted: Wanted) -> dict[int, float]:

@@ -1,29 +1,32 @@
-"""The vectors of an index: files that are written once, mapped into memory, and searched exactly.
+"""The vectors of an index, and the search for the nearest: one by one while they are few, through a graph beyond.
 
-Each batch of vectors is a file of its own, whole or not there at all. Which records they belong to stands in the file;
-that a record has a vector stands in the catalogue, once the file is durable. A crash in between costs a vector made
-twice. Records that are gone leave theirs behind until the files are joined.
+That a record has a vector stands in the catalogue, once the vector is durable. A crash in between costs a vector made
+twice. Records that are gone leave theirs behind until they are as many as those that are there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from functools import cached_property
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from agentm.backends import _durable
 from agentm.errors import EmbedderError
 from agentm.index.embed import Vector
+from agentm.index.graph import GraphFile
+from agentm.index.vector_file import Rows, VectorFile
 
 if TYPE_CHECKING:
-    import numpy
+    from agentm.index.vector_file import Array
 
-_SUFFIX = ".vectors.npy"
-MOST_FILES = 16
-"""More than that are joined into one."""
+_MORE = 2
+"""The graph is asked for so many times more than are wanted: it knows the vectors only roughly."""
+_AT_LEAST = 64
+_PART = 100
+"""Who wants more than a hundredth of all has them looked at one by one: the graph would take longer."""
+
+MOST_GONE = 1_000
+"""Vectors of records that are gone may be so many more than those that are there."""
 
 
 class Vectors:
@@ -32,92 +35,96 @@ class Vectors:
     def __init__(self, directory: str, embedder: str) -> None:
         name = hashlib.sha256(embedder.encode()).hexdigest()[:16]
         self.path = os.path.join(directory, f"vectors-{name}")
-        self._loaded: dict[str, tuple[Any, Any]] = {}
+        self._file = VectorFile(self.path)
+        self._graph = GraphFile(self.path)
 
-    @cached_property
-    def _np(self) -> Any:
-        try:
-            import numpy
-        except ImportError as cause:
-            raise EmbedderError(
-                "vectors need the package numpy; type: pip install 'agentm[vectors]'.", code="missing_extra"
-            ) from cause
-        return numpy
+    @property
+    def last(self) -> int:
+        """The last record that has a vector, or had one."""
+        return self._file.head().last
 
     def add(self, records: Sequence[int], vectors: Sequence[Vector]) -> None:
-        """Keep the vectors of these records, durably."""
-        matrix = self._np.asarray(vectors, dtype="float32")
+        """Keep the vectors of these records, durably. Their numbers grow, in one call and from call to call."""
+        np = self._file.np
+        matrix = np.asarray(vectors, dtype="float32")
         if matrix.ndim != 2 or len(matrix) != len(records):
             raise EmbedderError(f"the embedder gave {matrix.shape} for {len(records)} texts; give one row for each.")
-        if not self._np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+        if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
             raise EmbedderError("the embedder gave a vector that is no direction: infinite, not a number, or all zero.")
-        self._write(self._np.asarray(records, dtype="uint64"), self._unit(matrix))
-        if len(self._names()) > MOST_FILES:
-            self._join()
+        self._file.add(np.asarray(records, dtype="u8"), self._unit(matrix))
 
-    def _unit(self, matrix: Any) -> Any:
+    def _unit(self, matrix: Array) -> Array:
         """Of length one, so that a product is a similarity."""
-        lengths = self._np.linalg.norm(matrix, axis=1, keepdims=True)
-        return (matrix / self._np.where(lengths > 0, lengths, 1.0)).astype("float32")
+        np = self._file.np
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        unit: Array = (matrix / np.where(lengths > 0, lengths, 1.0)).astype("float32")
+        return unit
+
+    # Searching.
 
     def nearest(self, vector: Vector, limit: int) -> dict[int, float]:
         """The records whose vectors are nearest, with their similarities. Some of them may be gone by now."""
+        return self._searched(vector, limit, self._candidates)
+
+    def nearest_of(self, records: Sequence[int], vector: Vector, limit: int) -> dict[int, float]:
+        """Those of some records whose vectors are nearest, with their similarities."""
+        return self._searched(vector, limit, lambda rows, query, limit: self._places(rows, records))
+
+    def _searched(
+        self, vector: Vector, limit: int, candidates: Callable[[Rows, Array, int], Array]
+    ) -> dict[int, float]:
+        query = self._unit(self._file.np.asarray([vector], dtype="float32"))[0]
         try:
-            return self._nearest(vector, limit)
-        except FileNotFoundError:  # somebody has joined the files meanwhile
-            self._loaded.clear()
-            return self._nearest(vector, limit)
+            rows = self._file.rows()
+        except FileNotFoundError:  # others have taken their place meanwhile
+            rows = self._file.rows()
+        if rows is None or rows.head.size != len(query):
+            return {}
+        places = candidates(rows, query, limit)
+        scores = rows.matrix[places] @ query
+        top = self._best(scores, limit)
+        return dict(zip(rows.records[places[top]].tolist(), scores[top].tolist(), strict=True))
 
-    def _nearest(self, vector: Vector, limit: int) -> dict[int, float]:
-        np = self._np
-        query = self._unit(np.asarray([vector], dtype="float32"))[0]
-        best: dict[int, float] = {}
-        for name in self._names():
-            records, matrix = self._opened(name)
-            if matrix.shape[1] != len(query):
-                continue  # what another model of the same name left
-            scores = matrix @ query
-            top = np.argpartition(-scores, min(limit, len(scores) - 1))[:limit] if len(scores) else []
-            for at in top:
-                best[int(records[at])] = max(best.get(int(records[at]), -1.0), float(scores[at]))
-        return dict(sorted(best.items(), key=lambda item: -item[1])[:limit])
+    def _candidates(self, rows: Rows, query: Array, limit: int) -> Array:
+        """Places of rows among which the nearest are."""
+        graph = self._graph.opened(rows.head) if rows.head.rows >= limit * _PART else None
+        if graph is not None:
+            count = max(limit * _MORE, _AT_LEAST)
+            found = graph.nearest(query, count)
+            if len(found) == min(count, graph.rows):
+                newer = graph.rows + self._best(rows.matrix[graph.rows :] @ query, limit)
+                both: Array = self._file.np.concatenate([found, newer])
+                return both
+        return self._best(rows.matrix @ query, limit)
 
-    def _names(self) -> list[str]:
-        try:
-            return sorted(name for name in os.listdir(self.path) if name.endswith(_SUFFIX))
-        except FileNotFoundError:
-            return []
+    def _best(self, scores: Array, limit: int) -> Array:
+        """Places of the highest, the highest first."""
+        np = self._file.np
+        some = np.argpartition(-scores, limit)[:limit] if limit < len(scores) else np.arange(len(scores))
+        best: Array = some[np.argsort(-scores[some], kind="stable")]
+        return best
 
-    def _opened(self, name: str) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
-        if name not in self._loaded:
-            stem = os.path.join(self.path, name.removesuffix(_SUFFIX))
-            self._loaded[name] = (
-                self._np.load(f"{stem}.records.npy", mmap_mode="r"),
-                self._np.load(f"{stem}{_SUFFIX}", mmap_mode="r"),
-            )
-        return self._loaded[name]
+    def _places(self, rows: Rows, records: Sequence[int]) -> Array:
+        np = self._file.np
+        wanted = np.unique(np.asarray(records, dtype="u8"))
+        at = np.minimum(np.searchsorted(rows.records, wanted), rows.head.rows - 1)
+        places: Array = at[rows.records[at] == wanted]
+        return places
 
-    def _write(self, records: Any, matrix: Any) -> str:
-        """The records first: the file that makes the pair count is the vectors'."""
-        os.makedirs(self.path, exist_ok=True)
-        stem = os.path.join(self.path, os.urandom(8).hex())
-        for name, array in ((f"{stem}.records.npy", records), (f"{stem}{_SUFFIX}", matrix)):
-            data = BytesIO()
-            self._np.save(data, array)
-            _durable.write_file(name, data.getvalue())
-        return os.path.basename(stem) + _SUFFIX
+    # Upkeep, for which nobody waits.
 
-    def _join(self) -> None:
-        """One file instead of many; of a record that has two vectors, either will do."""
-        names = self._names()
-        parts = [self._opened(name) for name in names]
-        size = parts[-1][1].shape[1]
-        fitting = [(records, matrix) for records, matrix in parts if matrix.shape[1] == size]
-        records = self._np.concatenate([records for records, _ in fitting])
-        matrix = self._np.concatenate([matrix for _, matrix in fitting])
-        records, first = self._np.unique(records, return_index=True)
-        self._write(records, matrix[first])
-        self._loaded.clear()
-        for name in names:
-            os.unlink(os.path.join(self.path, name))
-            os.unlink(os.path.join(self.path, name.removesuffix(_SUFFIX) + ".records.npy"))
+    def is_untidy(self) -> bool:
+        """Whether a graph is worth building."""
+        return self._graph.is_due(self._file.head())
+
+    def tidy(self, count: int, there: Callable[[], Sequence[int]]) -> None:
+        """Let go of the vectors of records that are gone, if they are many, and build a graph, if it is worth it.
+
+        :param count: how many records there are
+        :param there: which
+        """
+        if self._file.head().rows > 2 * count + MOST_GONE:
+            self._file.keep(there())
+        rows = self._file.rows()
+        if rows is not None and self._graph.is_due(rows.head):
+            self._graph.build(rows)
