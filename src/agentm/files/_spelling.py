@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from string import ascii_letters
 
 Identity = tuple[int, int]
 
 _MOST = 10_000
+_OTHER_CASE = str.maketrans(ascii_letters, ascii_letters.swapcase())
 _LISTING = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 
 
@@ -46,14 +48,21 @@ def identity(folder: int) -> Identity:
 
 
 def _tells_case_apart(folder: int) -> bool:
-    """Whether the first entry with letters is not found in another case. A folder without one cannot say."""
+    """Whether the first entry with plain letters is not found in another case. A folder without one cannot say.
+
+    Plain ones, because disks differ in what the other case of ``ß`` is.
+    """
     listing = os.open(".", _LISTING, dir_fd=folder)
     try:
         with os.scandir(listing) as entries:
             for entry in entries:
-                other = entry.name.swapcase()
-                if other != entry.name:
-                    return not _is_same(folder, other, entry.name)
+                other = entry.name.translate(_OTHER_CASE)
+                if other == entry.name:
+                    continue
+                if _is_same(folder, other, entry.name):
+                    return False
+                if _is_there(folder, entry.name):  # what is gone by now was no trial
+                    return True
     finally:
         os.close(listing)
     return False

@@ -274,6 +274,8 @@ def is_link(found: os.stat_result) -> bool:
 def _entry(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except ValueError:
+        return None  # no name that a disk could have
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
             return None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Self
 
 from agentm.backends._refusals import refusal
 from agentm.errors import InvalidLocatorError, InvalidPathError
+from agentm.files._stores import straying
+from agentm.files._way import CrossedError, IsDenied
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
 from agentm.seam import Append, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
 
@@ -21,25 +25,35 @@ class BackendStorage(ThreadedStorage):
     def __init__(self, backend: StorageBackend) -> None:
         super().__init__(BackendFiles(backend))
 
+    def beneath(self, roots: Sequence[str], is_denied: IsDenied) -> Self:
+        """The same files, but none that only a link leads to."""
+        kept = copy(self)
+        kept.blocking = self.blocking.kept_by(is_denied)
+        return kept
+
 
 class BackendFiles:
     """The verbs of a storage in those of the seam."""
 
-    def __init__(self, backend: StorageBackend) -> None:
+    def __init__(self, backend: StorageBackend, strays: Callable[[str], bool] = lambda path: False) -> None:
         self._backend = backend
+        self._strays = strays
+
+    def kept_by(self, is_denied: IsDenied) -> BackendFiles:
+        return BackendFiles(self._backend, straying(self._backend, is_denied))
 
     def read(self, path: str) -> str | None:
         try:
-            return self._backend.read(_place(path))
+            return self._backend.read(self._place(path))
         except _MISSING:
             return None
 
     def exists(self, path: str) -> bool:
-        return self._backend.exists(_place(path))
+        return self._backend.exists(self._place(path))
 
     def mtime(self, path: str) -> int | None:
         try:
-            return int(self._backend.info(_place(path)).mtime * 1000)
+            return int(self._backend.info(self._place(path)).mtime * 1000)
         except _MISSING:
             return None
 
@@ -56,31 +70,31 @@ class BackendFiles:
         return entries
 
     def write(self, path: str, content: str, *, mode: int | None = None) -> None:
-        self._backend.write(_place(path), content)
+        self._backend.write(self._place(path), content)
 
     def append(self, path: str, content: str) -> None:
-        place = _place(path)
+        place = self._place(path)
         if self._backend.capabilities.append:
             require(self._backend, Append).append(place, content)
         else:
             update(self._backend, place, lambda text: (text or "") + content)
 
     def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
-        self._backend.write(_place(path), content)
+        self._backend.write(self._place(path), content)
 
     def mkdir(self, path: str) -> None:
-        self._backend.mkdir(_place(path))
+        self._backend.mkdir(self._place(path))
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
         remove = require(self._backend, Remove).remove
-        place = _place(path)
+        place = self._place(path)
         if recursive:
             for below in self._below(place):
                 remove(below)
         remove(place)
 
     def rename(self, source: str, target: str) -> None:
-        old, new = _place(source), _place(target)
+        old, new = self._place(source), self._place(target)
         if self._backend.capabilities.rename:
             overwrite = self._is_file(old) and self._is_file(new)
             require(self._backend, Rename).rename(old, new, overwrite=overwrite)
@@ -91,7 +105,7 @@ class BackendFiles:
         remove.remove(old)
 
     def _children(self, path: str) -> Sequence[Locator]:
-        place = _place(path)
+        place = self._place(path)
         if self._is_file(place):
             raise refusal(errno.ENOTDIR, backend=protocol_of(self._backend), verb="list", locator=place)
         return self._backend.list(place)
@@ -102,15 +116,17 @@ class BackendFiles:
         except _MISSING:
             return False
 
+    def _place(self, path: str) -> Locator:
+        try:
+            place = Locator(check_path(path))
+        except InvalidLocatorError as cause:
+            raise InvalidPathError(f"the path {path!r} leads nowhere: {cause.message}", locator=path) from cause
+        if self._strays(place.key):
+            raise CrossedError(errno.EXDEV, "a link")
+        return place
+
     def _below(self, place: Locator) -> Iterator[Locator]:
         """Everything below a place, the deepest first."""
         for child in self._backend.list(place):
             yield from self._below(child)
             yield child
-
-
-def _place(path: str) -> Locator:
-    try:
-        return Locator(check_path(path))
-    except InvalidLocatorError as cause:
-        raise InvalidPathError(f"the path {path!r} leads nowhere: {cause.message}", locator=path) from cause

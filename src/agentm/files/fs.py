@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from agentm.backends._durable import sync_file, write_all
 from agentm.backends._text import decode, encode
 from agentm.errors import AlreadyExistsError, StoreError, could_not, store_error
-from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, Place, Way
+from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, IsDenied, Place, Way, is_link
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
 
 _NAME = "disk"
@@ -31,7 +32,7 @@ class FsStorage(ThreadedStorage):
     def __init__(self) -> None:
         super().__init__(Disk(Anywhere()))
 
-    def beneath(self, roots: Sequence[str], is_denied: Callable[[str], bool]) -> ThreadedStorage:
+    def beneath(self, roots: Sequence[str], is_denied: IsDenied) -> ThreadedStorage:
         """The same files, but only what lies below some folders, and never through a link."""
         return ThreadedStorage(Disk(Beneath(roots, is_denied)))
 
@@ -102,7 +103,7 @@ class Disk:
             self._way.make_folders(path)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        with _said("remove", path), self._way.to_entry(path) as place:
+        with _said("remove", path), self._way.to_entry(path, whole=True) as place:
             if not self._way.is_spelt(place):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -117,9 +118,12 @@ class Disk:
             _flush_folder(place)
 
     def rename(self, source: str, target: str) -> None:
-        with _said("rename", source, target), self._way.to_entry(source) as old, self._way.to_entry(target) as new:
+        to = partial(self._way.to_entry, whole=True)
+        with _said("rename", source, target), to(source) as old, to(target) as new:
             if not self._way.is_spelt(old):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+            if self._way.confined:
+                self._refuse_link(os.stat(old.name, dir_fd=old.folder, follow_symlinks=False))
             self._refuse_other_spelling(new)
             os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
             _flush_folder(new)
@@ -170,7 +174,7 @@ class Disk:
                 return None
 
     def _refuse_link(self, found: os.stat_result) -> None:
-        if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+        if is_link(found):
             raise CrossedError(errno.ELOOP, "a link")
 
     def _entries(self, place: Place) -> Entries:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from agentm.errors import BoundaryError, InvalidPathError, ReachError
 from agentm.files.base import check_path, segments
@@ -72,15 +73,15 @@ class ScopedStorageScope:
     def check_whole(self, kind: str, path: str) -> str:
         """As ``check``, for what takes along all below the path: nothing of that may be denied."""
         plain = self.check(kind, path)
-        names = _folded(segments(plain))
-        if any(denied[: len(names)] == names for denied in self._denied):
+        if self.is_denied(plain, whole=True):
             raise self.refusal(kind, path, "always-deny floor")
         return plain
 
     def check_move(self, source: str, target: str) -> tuple[str, str]:
         """Both ends of a move may be written; and what could not be read before cannot be read after it."""
         old, new = self.check_whole(WRITE, source), self.check_whole(WRITE, target)
-        if self.covers(READ, segments(new)) and not self.covers(READ, segments(old)):
+        shown = self.covers(READ, segments(new)) or self.leads_to(READ, segments(new))
+        if shown and not self.covers(READ, segments(old)):
             raise self.refusal(READ, source)
         return old, new
 
@@ -92,10 +93,12 @@ class ScopedStorageScope:
         """Whether these names lie on the way to something that is allowed."""
         return any(prefix[: len(names)] == names for prefix in self._allowed[kind])
 
-    def is_denied(self, path: str) -> bool:
-        """Whether the floor covers a path, in any spelling."""
+    def is_denied(self, path: str, *, whole: bool = False) -> bool:
+        """Whether the floor covers a path, in any spelling; with ``whole`` also whether it lies below the path."""
         names = _folded(segments(path))
-        return any(names[: len(denied)] == denied for denied in self._denied)
+        if any(names[:count] in self._denied for count in range(len(names) + 1)):
+            return True
+        return whole and any(denied[: len(names)] == names for denied in self._denied)
 
     def refusal(self, kind: str, path: str, why: str = "outside the scope") -> BoundaryError:
         return BoundaryError(kind, path, self.read if kind == READ else self.write, why)
@@ -137,5 +140,10 @@ def _real(paths: Iterable[str]) -> set[Names]:
 
 def _folded(names: Names) -> Names:
     """One form for all spellings that some disk takes for the same, as far as names and their order go."""
-    folded = (unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold()) for name in names)
-    return tuple(name.rstrip(". ") or name for name in folded)
+    return tuple(map(_folded_name, names))
+
+
+@lru_cache(maxsize=4096)
+def _folded_name(name: str) -> str:
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold())
+    return folded.rstrip(". ") or folded

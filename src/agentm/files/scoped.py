@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
-from agentm.files._way import CrossedError
+from agentm.files._way import CrossedError, IsDenied
 from agentm.files.base import Entries, Storage
 from agentm.files.scope import READ, WRITE, ScopedStorageScope
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Confinable(Protocol):
     """A storage in which a path can lead astray, and which can be kept from it."""
 
-    def beneath(self, roots: Sequence[str], is_denied: Callable[[str], bool]) -> Storage: ...
+    def beneath(self, roots: Sequence[str], is_denied: IsDenied) -> Storage: ...
 
 
 class ScopedStorage:
@@ -28,10 +28,8 @@ class ScopedStorage:
 
     def __init__(self, inner: Storage, scope: ScopedStorageScope) -> None:
         self._scope = scope
-        self._inner = {
-            READ: inner.beneath(scope.read, scope.is_denied) if isinstance(inner, Confinable) else inner,
-            WRITE: inner.beneath(scope.write, scope.is_denied) if isinstance(inner, Confinable) else inner,
-        }
+        roots = (*scope.read, *scope.write)
+        self._inner = inner.beneath(roots, scope.is_denied) if isinstance(inner, Confinable) else inner
 
     @property
     def scope(self) -> ScopedStorageScope:
@@ -39,47 +37,47 @@ class ScopedStorage:
 
     async def read(self, path: str) -> str | None:
         plain = self._scope.check(READ, path)
-        return await self._within(READ, path, self._inner[READ].read(plain))
+        return await self._within(READ, path, self._inner.read(plain))
 
     async def exists(self, path: str) -> bool:
         plain = self._scope.check(READ, path)
-        return await self._within(READ, path, self._inner[READ].exists(plain))
+        return await self._within(READ, path, self._inner.exists(plain))
 
     async def mtime(self, path: str) -> int | None:
         plain = self._scope.check(READ, path)
-        return await self._within(READ, path, self._inner[READ].mtime(plain))
+        return await self._within(READ, path, self._inner.mtime(plain))
 
     async def list(self, path: str) -> list[str]:
         plain = self._scope.check(READ, path)
-        return await self._within(READ, path, self._inner[READ].list(plain))
+        return await self._within(READ, path, self._inner.list(plain))
 
     async def list_entries(self, path: str) -> Entries:
         plain = self._scope.check(READ, path)
-        return await self._within(READ, path, self._inner[READ].list_entries(plain))
+        return await self._within(READ, path, self._inner.list_entries(plain))
 
     async def write(self, path: str, content: str, *, mode: int | None = None) -> None:
         plain = self._scope.check(WRITE, path)
-        await self._within(WRITE, path, self._inner[WRITE].write(plain, content, mode=mode))
+        await self._within(WRITE, path, self._inner.write(plain, content, mode=mode))
 
     async def append(self, path: str, content: str) -> None:
         plain = self._scope.check(WRITE, path)
-        await self._within(WRITE, path, self._inner[WRITE].append(plain, content))
+        await self._within(WRITE, path, self._inner.append(plain, content))
 
     async def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
         plain = self._scope.check(WRITE, path)
-        await self._within(WRITE, path, self._inner[WRITE].write_atomic(plain, content, mode=mode))
+        await self._within(WRITE, path, self._inner.write_atomic(plain, content, mode=mode))
 
     async def mkdir(self, path: str) -> None:
         plain = self._scope.check(WRITE, path)
-        await self._within(WRITE, path, self._inner[WRITE].mkdir(plain))
+        await self._within(WRITE, path, self._inner.mkdir(plain))
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
         plain = self._scope.check_whole(WRITE, path)
-        await self._within(WRITE, path, self._inner[WRITE].remove(plain, recursive=recursive))
+        await self._within(WRITE, path, self._inner.remove(plain, recursive=recursive))
 
     async def rename(self, source: str, target: str) -> None:
         old, new = self._scope.check_move(source, target)
-        await self._within(WRITE, source, self._inner[WRITE].rename(old, new))
+        await self._within(WRITE, source, self._inner.rename(old, new))
 
     async def _within(self, kind: str, path: str, call: Awaitable[T]) -> T:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from agentm.files._stores import straying
 from agentm.files.scope import READ, WRITE, ScopedStorageScope
 from agentm.seam import ROOT, Change, Info, Locator, StorageBackend, Versioned, Watcher
 from agentm.seam.layer import Layer
@@ -17,12 +18,15 @@ from agentm.seam.layer import Layer
 class ScopedBackend(Layer):
     """Deny first, then allow by kind, then the store inside.
 
-    Locks are not checked: they keep others from the same place and show nothing.
+    Locks are not checked: they keep others from the same place and show nothing. Over a folder of files, links, files
+    with a second name and other spellings are refused as they are met; where somebody may swap one in at that very
+    moment, a `ScopedStorage` over `FsStorage` holds against that too.
     """
 
     def __init__(self, inner: StorageBackend, scope: ScopedStorageScope) -> None:
         super().__init__(inner)
         self._scope = scope
+        self._strays = straying(inner, scope.is_denied)
 
     def read(self, locator: Locator) -> str:
         self._check(READ, locator)
@@ -54,6 +58,8 @@ class ScopedBackend(Layer):
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         self._scope.check_move(_path(source), _path(target))
+        self._check(WRITE, source)
+        self._check(WRITE, target)
         return super().rename(source, target, overwrite=overwrite)
 
     def append(self, locator: Locator, content: str) -> Locator:
@@ -90,9 +96,11 @@ class ScopedBackend(Layer):
 
     def _check(self, kind: str, place: Locator) -> None:
         self._scope.check(kind, _path(place))
+        if self._strays(place.key):
+            raise self._scope.refusal(kind, _path(place))
 
     def _check_look(self, place: Locator) -> None:
-        if not self._is_shown(place):
+        if not self._is_shown(place) or self._strays(place.key):
             raise self._scope.refusal(READ, _path(place))
 
     def _is_shown(self, place: Locator) -> bool:
