@@ -119,7 +119,8 @@ class Bare:
     def write_node_laid_out(self, files: Files) -> None:
         """The same flushes, those of all files first: how agentm orders them."""
         opened: list[int] = []
-        steps = [[self.put_aside(key, text, opened) for key, text in step] for step in files]
+        made: set[str] = set()
+        steps = [[self.put_aside(key, text, opened, made) for key, text in step] for step in files]
         for fd in opened:
             os.fsync(fd)
             os.close(fd)
@@ -132,12 +133,16 @@ class Bare:
                 self.flush(directory)
 
     def write_nodes(self, nodes: list[Files]) -> None:
-        """Laid out together, put in place step by step, with a flush of the whole file system after each."""
+        """Laid out together, put in place step by step, with a flush of the whole file system after each.
+
+        No call is made twice: what these files cost on this disk, which nothing that keeps the order can do without.
+        """
         whole = os.open(self.root, os.O_RDONLY | os.O_CLOEXEC)
+        made: set[str] = set()
         opened: list[int] = []
         steps = []
         for step in zip(*nodes, strict=True):
-            steps.append([self.put_aside(key, text, opened) for files in step for key, text in files])
+            steps.append([self.put_aside(key, text, opened, made) for files in step for key, text in files])
             while opened:
                 os.close(opened.pop())
         _durable.sync_file_system(whole)
@@ -147,9 +152,12 @@ class Bare:
             _durable.sync_file_system(whole)
         os.close(whole)
 
-    def put_aside(self, key: str, text: str, opened: list[int]) -> tuple[str, str]:
+    def put_aside(self, key: str, text: str, opened: list[int], made: set[str]) -> tuple[str, str]:
         path = os.path.join(self.root, key)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        directory = os.path.dirname(path)
+        if directory not in made:
+            os.makedirs(directory, exist_ok=True)
+            made.add(directory)
         temp = os.path.join(self.root, f".{os.urandom(8).hex()}")
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         os.write(fd, text.encode())

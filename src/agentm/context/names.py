@@ -33,7 +33,8 @@ def checked_name(name: str, what: str) -> str:
 
 
 def _problem(name: str) -> str:
-    for character in name:
+    plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()  # most names: no need to spell them out
+    for character in "" if plain else name:
         if character in _FORBIDDEN:
             return f"holds {character!r}"
         # A joiner inside an emoji is the one invisible character that people mean.

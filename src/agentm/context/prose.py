@@ -160,7 +160,8 @@ def names(parts: Iterable[str]) -> list[str]:
     seen: set[str] = set()
     inside = capital = 0
     for part in parts:
-        count.update(_MENTION.findall(part))
+        if "@" in part:
+            count.update(_MENTION.findall(part))
         tokens = part.split()
         inside += len(tokens) - 1
         seen.update(tokens)

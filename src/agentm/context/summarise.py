@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from agentm.context.graphemes import clean, fit
@@ -267,7 +267,7 @@ def _key_points(note: Note, points: list[_Point], title: str, room: int) -> list
 
 def _scores(note: Note, points: list[_Point]) -> list[float]:
     terms = [words(point.text) for point in points]
-    spread = Counter(term for found in terms for term in found)
+    spread = Counter(chain.from_iterable(terms))
     # A word in every other sentence is grammar, not a topic.
     usual = len(points) * 0.4 if len(points) > 6 else len(points)
     topics = {term: min(times - 1, 4) for term, times in spread.items() if 1 < times <= usual}
@@ -275,7 +275,7 @@ def _scores(note: Note, points: list[_Point]) -> list[float]:
     headed = words(" ".join([note.title, *headings]))
     scores = []
     for point, found in zip(points, terms, strict=True):
-        score = point.bonus + sum(topics.get(term, 0) for term in found) / (len(found) + 1) ** 0.5
+        score = point.bonus + sum(topics[term] for term in found & topics.keys()) / (len(found) + 1) ** 0.5
         score += 0.7 * min(len(found & headed), 3)
         score += 1.0 if any(map(str.isdigit, point.text)) else 0.0
         score += 0.5 if any(map(str.isupper, point.text[1:])) else 0.0
