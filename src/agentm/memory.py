@@ -178,9 +178,9 @@ class Memory:
             receipt = replace(receipt, redacted=redacted, duplicates=alike)
         return self._indexed(receipt) if wait else receipt
 
-    def _indexed(self, receipt: Receipt) -> Receipt:
+    def _indexed(self, receipt: Receipt, progress: Progress | None = None) -> Receipt:
         """Indexed before it is handed out, unless another process is writing to the index just now."""
-        if receipt.indexed == "pending" and self._index.update([receipt.uri]):
+        if receipt.indexed == "pending" and self._index.update([receipt.uri], progress):
             return replace(receipt, indexed="yes")
         return receipt
 
@@ -270,12 +270,18 @@ class Memory:
         edge = RelationEdge(self.address(source), self.address(target), relation, weight, reason)
         return self.fs.relate(edge, self.ctx)
 
-    def forget(self, address: str, *, if_version: int | None = None, purge: bool = False) -> Receipt:
-        """Take a memory away. `undo` brings it back, unless it is purged: then its words go, out of the index too."""
+    def forget(
+        self, address: str, *, if_version: int | None = None, purge: bool = False, progress: Progress | None = None
+    ) -> Receipt:
+        """Take a memory away. `undo` brings it back, unless it is purged: then its words go, out of the index too.
+
+        For that, the part of the index in which they lay is written anew; ``progress`` is told how far that is.
+        """
+        check_callable(InvalidNodeError, progress=progress)
         check_number(InvalidNodeError, if_version=if_version)
         check_flag(InvalidNodeError, purge=purge)
         receipt = self.fs.delete_node(self.address(address), self.ctx, if_version=if_version, purge=purge)
-        return self._indexed(receipt) if purge else receipt
+        return self._indexed(receipt, progress) if purge else receipt
 
     def move(self, address: str, to: str, *, if_version: int | None = None) -> Receipt:
         """Give a memory another address."""

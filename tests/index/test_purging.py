@@ -57,7 +57,9 @@ def told(memory: Memory, tmp_path: Path) -> Memory:
 
 
 def test_a_purge_leaves_nothing(told: Memory, tmp_path: Path) -> None:
-    assert told.forget("events/mill", purge=True).indexed == "yes"
+    steps: list[tuple[int, int]] = []
+    assert told.forget("events/mill", purge=True, progress=lambda *step: steps.append(step)).indexed == "yes"
+    assert steps[-1][0] == steps[-1][1]
     assert holding(tmp_path) == []
     assert segments_with_deleted(told) == 0
     assert len(told.recall("weaver", limit=100, patience=30.0)) == 30
@@ -93,6 +95,16 @@ def test_who_asks_meanwhile_waits_for_no_more_than_a_batch(
         if not holding(tmp_path / "index"):
             return
     pytest.fail("it goes on with every question")
+
+
+def test_a_purge_is_made_once_however_often_what_is_left_of_it_is_met(told: Memory) -> None:
+    told.forget("events/mill", purge=True)
+    told.forget("events/visit-3")
+    told.catch_up()
+    deleted = segments_with_deleted(told)
+    assert deleted > 0  # what is only forgotten may lie there
+    told.catch_up()
+    assert segments_with_deleted(told) == deleted
 
 
 def test_an_index_that_was_set_aside_is_purged_with_it(told: Memory, tmp_path: Path) -> None:

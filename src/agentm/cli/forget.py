@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from agentm.cli.memories import Memories, add_caller_arguments, add_if_version, show_receipt
+from agentm.cli.progress import progress
 
 DESCRIPTION = """\
 Take a memory away. It is no longer shown or found, and what pointed to it no longer does.
@@ -22,10 +23,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_caller_arguments(parser, writes=True)
 
 
+def _so_far(done: int, total: int) -> str:
+    return f"taking its words out of the index, {done:,} of {total:,}"
+
+
 def run(options: Namespace) -> int:
     memories = Memories(options)
     uri = memories.address(options.address)
-    with memories.suggesting(uri):
-        receipt = memories.memory.forget(uri, if_version=options.if_version, purge=options.purge)
+    with memories.suggesting(uri), progress(_so_far) as told:
+        receipt = memories.memory.forget(uri, if_version=options.if_version, purge=options.purge, progress=told)
     done = f"forgot {uri} for good" if options.purge else f"forgot {uri}"
     return show_receipt(receipt, done, options, purged=options.purge)

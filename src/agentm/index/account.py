@@ -271,7 +271,7 @@ class AccountIndex:
         return time.monotonic() < self._next_look
 
     @_alone
-    def update(self, uris: Sequence[str]) -> bool:
+    def update(self, uris: Sequence[str], progress: Progress | None = None) -> bool:
         """Index these now; False if that cannot be done now, and then it is noted."""
         from agentm.index.keeping import apply
 
@@ -279,7 +279,7 @@ class AccountIndex:
             return False
         try:
             with self._writing():
-                apply(self, dict.fromkeys(uris, ()), Caught())
+                apply(self, dict.fromkeys(uris, ()), Caught(), progress=progress)
         except (OSError, sqlite3.Error):  # what is indexed late is written all the same
             todo.note(self.home, uris)
             return False

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus
+from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus, digest
 from agentm.context.reader import read_meta, read_version, untouched_version
 from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
@@ -97,12 +97,16 @@ def is_note(key: str) -> bool:
     return not is_conflict_name(key.rpartition("/")[2], ())
 
 
-def _was_purged(index: AccountIndex, uri: str) -> bool:
-    """Whether nothing may be left of what a memory said."""
+def _mark_purged(index: AccountIndex, uri: str) -> None:
+    """Have the words of a memory taken out, if nothing may be left of what it said; once, however often it is met."""
     with suppress(AgentmError, OSError):
         meta = read_meta(index.backend, parse_uri(uri).locator) if uri.startswith(SCHEME) else None
-        return meta is not None and meta.purge
-    return False
+        if meta is None or not meta.purge:
+            return
+        name, version = f"{PURGED} {digest(uri)[:16]}", str(meta.version)
+        if index.catalogue.fact(name) != version:
+            index.catalogue.put_fact(name, version)
+            index.catalogue.put_fact(PURGED, "")
 
 
 def work_off(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
@@ -132,7 +136,7 @@ def apply(
         if start and _is_late(deadline):
             caught.complete = False
             return
-        _apply_some(index, {uri: work[uri] for uri in uris[start : start + size]}, caught, deadline)
+        _apply_some(index, {uri: work[uri] for uri in uris[start : start + size]}, caught, deadline, progress)
         if progress is not None:
             progress(min(start + size, len(uris)), len(uris))
 
@@ -141,7 +145,9 @@ def _is_late(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() > deadline
 
 
-def _apply_some(index: AccountIndex, work: Work, caught: Caught, deadline: float | None) -> None:
+def _apply_some(
+    index: AccountIndex, work: Work, caught: Caught, deadline: float | None, progress: Progress | None
+) -> None:
     from agentm.context.outbox import acknowledge
 
     catalogue = index.catalogue
@@ -151,14 +157,13 @@ def _apply_some(index: AccountIndex, work: Work, caught: Caught, deadline: float
             if source is None:
                 caught.gone += catalogue.known(uri) is not None
                 catalogue.forget(uri)
-                if _was_purged(index, uri):
-                    catalogue.put_fact(PURGED, "")
+                _mark_purged(index, uri)
             elif catalogue.known(uri) != (source.version, source.hash):
                 caught.changed += 1
                 catalogue.put(source)
             if uri not in caught.being_edited:  # else the next look meets it again
                 catalogue.put_stamps(work[uri])
-    _tell(index, caught, deadline)
+    _tell(index, caught, deadline, progress)
     with suppress(AgentmError, OSError):  # an event that stays is told once more, and does nothing
         acknowledge(index.backend, _told(index, found))
 
@@ -188,16 +193,17 @@ def _told(index: AccountIndex, uris: Iterable[str]) -> dict[ContextUri, int]:
     return told
 
 
-def _tell(index: AccountIndex, caught: Caught, deadline: float | None) -> None:
+def _tell(index: AccountIndex, caught: Caught, deadline: float | None, progress: Progress | None = None) -> None:
     """Make the full-text index know what the catalogue has marked, and nothing of what was purged."""
     if _tell_marked(index, caught, deadline) and index.catalogue.fact(PURGED) is not None:
         from agentm.index.purging import sweep
 
-        sweep(index, partial(_tell_marked, index, caught, deadline))
+        sweep(index, partial(_tell_marked, index, caught, deadline, progress))
 
 
-def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None) -> bool:
+def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None, progress: Progress | None = None) -> bool:
     """False if time was up before all of it was told."""
+    total = index.catalogue.count_untold() if progress is not None else 0
     for turn in count():
         changed, gone = index.catalogue.untold(BATCH if deadline is None else min(BATCH, _SMALL_BATCH))
         if not changed and not gone:
@@ -212,6 +218,8 @@ def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None) ->
         index.fulltext.commit()
         with index.catalogue.change():
             index.catalogue.mark_told(changed, gone)
+        if progress is not None:
+            progress(total - index.catalogue.count_untold(), total)
     raise AssertionError("it ends when nothing is left")
 
 
