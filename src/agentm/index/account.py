@@ -28,7 +28,7 @@ from agentm.seam import StorageBackend
 if TYPE_CHECKING:
     from agentm.index.embed import Embedder
     from agentm.index.keeping import Work
-    from agentm.index.meaning import Wanted
+    from agentm.index.meaning import Matching, Wanted
     from agentm.index.vectors import Vectors
 
 _REBUILT = "rebuilt"
@@ -191,13 +191,13 @@ class AccountIndex:
             "scanned_at": self.catalogue.fact("scanned at"),
         }
 
-    def near(self, query: str, limit: int, wanted: Wanted) -> dict[int, float]:
+    def near(self, query: str, limit: int, wanted: Wanted, matching: Matching) -> dict[int, float]:
         """Wanted records near in meaning, with their similarities; none without an embedder that has seen all."""
         if self.embedder is None:
             return {}
         from agentm.index.meaning import near
 
-        return near(self, self.embedder, query, limit, wanted)
+        return near(self, self.embedder, query, limit, wanted, matching)
 
     # Keeping up.
 

@@ -6,7 +6,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentm.index.vectors import Vectors
@@ -20,9 +21,14 @@ log = logging.getLogger(__name__)
 Wanted = Callable[[Mapping[int, float]], Collection[int]]
 """Those of some records that may be in an answer."""
 
+Matching = Callable[[int], Sequence[int] | None]
+"""All records that were asked for, unless they are more than so many."""
+
 EMBEDDER = "embedder"
 """The fact that names the embedder whose vectors are searched."""
 _AT_ONCE = 64
+_FEW = 10_000
+"""So many vectors are looked at one by one in less time than looking for them among all takes."""
 _REST = 30.0
 """Seconds that an embedder which failed is left alone."""
 
@@ -82,15 +88,22 @@ def _embed_all(index: AccountIndex, vectors: Vectors, embedder: Embedder, deadli
     return True
 
 
-def _nearest(vectors: Vectors, vector: Vector, limit: int, wanted: Wanted) -> dict[int, float]:
-    """Further and further out, until there are enough that still exist, may be seen and were asked for."""
-    many = 2 * limit
+def _nearest(vectors: Vectors, vector: Vector, limit: int, wanted: Wanted, matching: Matching) -> dict[int, float]:
+    """Further and further out, until there are enough that still exist, may be seen and were asked for.
+
+    Where those are few and far between, only they are looked at.
+    """
+    search, many = vectors.nearest, 2 * limit
+    among_all = True
     while True:
-        found = vectors.nearest(vector, many)
+        found = search(vector, many)
         kept = wanted(found)
         if len(kept) >= limit or len(found) < many:
             return {record: similarity for record, similarity in found.items() if record in kept}
-        many *= 8
+        if among_all and (few := matching(_FEW)) is not None:
+            search, among_all = partial(vectors.nearest_of, few), False
+        else:
+            many *= 8
 
 
 def _vectors(index: AccountIndex, embedder: Embedder) -> Vectors:
@@ -110,13 +123,15 @@ def _go_over(index: AccountIndex, vectors: Vectors, embedder: str) -> None:
             shutil.rmtree(os.path.join(index.directory, name), ignore_errors=True)
 
 
-def near(index: AccountIndex, embedder: Embedder, query: str, limit: int, wanted: Wanted) -> dict[int, float]:
+def near(
+    index: AccountIndex, embedder: Embedder, query: str, limit: int, wanted: Wanted, matching: Matching
+) -> dict[int, float]:
     """Wanted records near in meaning, with their similarities; none before the embedder has seen all of them."""
     if index.catalogue.fact(EMBEDDER) != embedder.name:
         return {}
     try:
         [vector] = embedder.embed([query])
-        return _nearest(_vectors(index, embedder), vector, limit, wanted)
+        return _nearest(_vectors(index, embedder), vector, limit, wanted, matching)
     except Exception as error:  # whatever an embedder does, full text answers
         log.warning("%s could not be asked: %s", embedder.name, error)
         return {}

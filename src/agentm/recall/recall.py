@@ -151,8 +151,17 @@ def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadli
         held = index.catalogue.sources({row.uri for row in rows.values()})
         return {record for record, row in rows.items() if row.uri in held and _admits(held[row.uri], wanted)}
 
+    def matching(most: int) -> list[int] | None:
+        searcher = index.fulltext.searcher()
+        restrict = _restriction(searcher, index.fulltext.schema, wanted)
+        places = [place for _, place in searcher.search(restrict, most + 1).hits] if restrict is not None else []
+        if restrict is None or len(places) > most:
+            return None
+        records = searcher.fast_field_values("record", places) if places else []
+        return [record for record in records if isinstance(record, int)]
+
     found = _found(index, query, limit, wanted, deadline)
-    _add_meaning(index, found, index.near(query, limit, admitted))
+    _add_meaning(index, found, index.near(query, limit, admitted, matching))
     best: dict[str, _Candidate] = {}
     for one in sorted(found.values(), key=lambda one: -one.score):
         best.setdefault(one.uri, one)
