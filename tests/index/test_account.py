@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,35 @@ def test_who_waits_learns_that_it_is_indexed_and_it_is(memory: Memory) -> None:
     assert memory._index.catalogue.known(memory.address("events/looms")) is not None
     searcher = memory._index.fulltext.searcher()
     assert searcher.num_docs == 1
+
+
+class SlowToList(DeviceLocalBackend):
+    """Finds one changed file in every second of a clock that only it moves."""
+
+    clock = 0.0
+
+    def changes(self, *args: Any, **options: Any) -> Iterator[Any]:
+        for change in super().changes(*args, **options):
+            self.clock += 1.0
+            yield change
+
+    def monotonic(self) -> float:
+        return self.clock
+
+
+@pytest.mark.spec("IDX-04")
+def test_a_look_at_the_store_ends_when_time_is_up_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowToList(tmp_path / "store")
+    for n in range(20):
+        store.write(Locator(f"note-{n}.md"), f"Number {n} of the looms.")
+    with opened(store, tmp_path) as memory:
+        monkeypatch.setattr(keeping, "time", store)
+        caught = memory._index.catch_up(deadline=8.0)
+        assert (caught.complete, 0 < caught.changed < 12) == (False, True)
+        assert memory.catch_up().complete
+        assert memory.status()["index"]["sources"] == 20
 
 
 @pytest.mark.spec("IDX-05")

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -218,7 +218,7 @@ class AccountIndex:
                 with self._writing():
                     work_off(self, caught, deadline)
             if scan and caught.complete:
-                work = self._looked(changed_sources, caught)
+                work = self._looked(partial(changed_sources, deadline=deadline), caught)
                 if work:
                     with self._writing():
                         apply(self, work, caught, deadline, progress)

@@ -46,8 +46,11 @@ _LONGEST_CONTEXT = 2_000
 """Characters of a neighbour that an entry is found by."""
 
 
-def changed_sources(index: AccountIndex, caught: Caught) -> Work:
-    """What may have changed since the last look at the whole store, and what to remember of this one."""
+def changed_sources(index: AccountIndex, caught: Caught, deadline: float | None = None) -> Work:
+    """What may have changed since the last look at the whole store, and what to remember of this one.
+
+    After the ``deadline``, what was found until then; the next look finds the rest.
+    """
     if not index.backend.capabilities.change_feed:
         from agentm.context.walk import nodes
 
@@ -60,6 +63,9 @@ def changed_sources(index: AccountIndex, caught: Caught) -> Work:
             uri = _source_at(index, change.locator)
             if uri is not None:
                 work.setdefault(uri, []).append((change.locator.key, change.stamp))
+            if _is_late(deadline):
+                caught.complete = False
+                break
     except OSError as error:
         _refuse_missing_store(error)
         caught.complete = False  # a folder that cannot be looked at; what was found before it counts
