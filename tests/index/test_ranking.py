@@ -90,6 +90,12 @@ def test_what_follows_an_entry_tells_too() -> None:
     assert best(entries, "lantern")[0] == len(FILLER)
 
 
+def test_what_comes_just_before_an_entry_counts_more_than_what_comes_after_it() -> None:
+    said, seen = replace(BLANK, body="Look at this."), "A lantern of paper, red and gold."
+    entries = [*told(*FILLER), replace(said, context=seen), replace(said, before=seen)]
+    assert best(entries, "paper lantern")[:2] == [len(FILLER) + 1, len(FILLER)]
+
+
 def test_a_title_is_searched() -> None:
     assert best([*told(*FILLER), replace(BLANK, body="One, two.", title="Lantern")], "lantern")[0] == len(FILLER)
 
