@@ -114,13 +114,18 @@ def test_a_question_may_begin_with_a_dash(known):
 
 @pytest.mark.slow
 @pytest.mark.spec("CTX-02")
-def test_who_edits_a_memory_and_asks_at_once_gets_the_new_words(known, home):
-    assert "Malmö" in known.done("recall", "looms")
-    with open(f"{home}/.agentm/memory/accounts/local/users/alice/memories/entities/ada/content.md", "w") as file:
+@pytest.mark.parametrize("store", [".agentm/memory", "Notes"])
+def test_who_edits_a_memory_and_asks_at_once_gets_the_new_words(shell, home, store):
+    if store == "Notes":
+        os.mkdir(f"{home}/Notes")
+        shell("config", "--vault-path", f"{home}/Notes")
+    shell.done("remember", "Ada builds looms in Malmö.", "--to", "entities/ada")
+    assert "Malmö" in shell.done("recall", "looms")
+    with open(f"{home}/{store}/accounts/local/users/alice/memories/entities/ada/content.md", "w") as file:
         file.write("Ada repairs clocks.")
-    code, _, err = known("recall", "clocks", "--patience", "0.2")
+    code, _, err = shell("recall", "clocks", "--patience", "0.2")
     assert (code, "edited by hand" in err) == (0, True)
-    assert "\n> Ada repairs clocks.\n" in known.done("recall", "clocks")
-    before, after = known.json("history", "entities/ada")["versions"]
+    assert "\n> Ada repairs clocks.\n" in shell.done("recall", "clocks")
+    before, after = shell.json("history", "entities/ada")["versions"]
     assert (before["version"], after["version"], after["actor"]) == (1, 2, "human:alice")
     assert after["sources"] != before["sources"]  # by hand

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agentm import AccessError, ContextFS, ContextNode, DeviceLocalBackend, Locator, Memory, RequestContext
+from agentm import (
+    AccessError,
+    ContextFS,
+    ContextNode,
+    DeviceLocalBackend,
+    Locator,
+    Memory,
+    RequestContext,
+    VaultBackend,
+)
 from tests.context.recording import Died, Recording
 from tests.index.conftest import always_looking as always_looking, opened, tmp_path as tmp_path
 
@@ -82,6 +91,33 @@ def test_what_a_writer_left_half_done_is_no_edit_by_hand(memory: Memory, tmp_pat
     assert uris(memory, "clocks") == []
     assert "clocks" in (tmp_path / "store" / LOOMS).read_text()  # for the repair
     assert [version.content for version in memory.history("events/looms")] == ["Ada builds looms."]
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_what_a_sync_client_brings_has_to_stay_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("agentm.index.by_hand.time", clock)
+    with opened(VaultBackend(tmp_path / "store", lock_root=tmp_path / "locks"), tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        memory.catch_up()
+        for text in ("Ada repairs clo", "Ada repairs clocks."):  # with times of long ago, as elsewhere
+            save(tmp_path, text)
+            assert memory.recall("looms", patience=30.0).being_edited == 1
+            clock.now += 1.0
+            assert memory.recall("looms", patience=30.0).being_edited == 1
+            assert len(memory.history("events/looms")) == 1
+        clock.now += 1.0
+        assert uris(memory, "clocks") == ["looms"]
+        assert [version.content for version in memory.history("events/looms")] == [
+            "Ada builds looms.",
+            "Ada repairs clocks.",
+        ]
 
 
 class Unwritable(DeviceLocalBackend):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 from agentm.context.decision import Action, decide
 from agentm.context.holding import QUIET_SECONDS
 from agentm.context.mending import mend
-from agentm.context.node import CONTENT
-from agentm.context.observed import observe
+from agentm.context.node import CONTENT, digest
+from agentm.context.observed import Observed, observe
 from agentm.context.uri import ContextUri
 from agentm.errors import AgentmError
+from agentm.index.catalogue import Catalogue
 from agentm.seam import StorageBackend
 
 
-def adopt(backend: StorageBackend, address: ContextUri) -> bool:
+def adopt(backend: StorageBackend, address: ContextUri, catalogue: Catalogue) -> bool:
     """Adopt an edit made by hand, if there is one; False while its file may be only half saved.
 
     Nothing else is put right here: whatever a crash left behind is for the repair.
@@ -23,9 +26,37 @@ def adopt(backend: StorageBackend, address: ContextUri) -> bool:
     if seen.meta is None or seen.misplaced:
         return True
     action = decide(seen)
-    if action is Action.ADOPT:
-        _adopt(backend, address)
-    return action is not Action.WAIT
+    if action not in (Action.ADOPT, Action.WAIT):
+        return True
+    stayed = not backend.capabilities.sync or _has_stayed(seen, catalogue)
+    if action is Action.WAIT or not stayed:
+        return False
+    _adopt(backend, address)
+    if backend.capabilities.sync:
+        with catalogue.change():
+            catalogue.drop_fact(_name(address))
+    return True
+
+
+def _has_stayed(seen: Observed, catalogue: Catalogue) -> bool:
+    """Whether an earlier look, a while ago, saw the same; if not, the next one knows that this one did.
+
+    What a sync client brings has the times it had elsewhere, and one file comes after the other: a version that was
+    written there must not pass for an edit because its content is here before the rest of it.
+    """
+    name = _name(seen.address)
+    now, what = time.time(), digest("\n".join(f"{part}" for part in seen.parts.values()))
+    before, _, since = (catalogue.fact(name) or "").partition(" ")
+    if before == what:
+        return abs(now - float(since)) >= QUIET_SECONDS
+    with catalogue.change():
+        catalogue.put_fact(name, f"{what} {now:.3f}")
+    return False
+
+
+def _name(address: ContextUri) -> str:
+    """Of the fact that an edit was seen."""
+    return f"edited {digest(str(address))[:16]}"
 
 
 def _adopt(backend: StorageBackend, address: ContextUri) -> None:

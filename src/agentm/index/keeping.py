@@ -261,7 +261,7 @@ def _adopt(index: AccountIndex, address: ContextUri, caught: Caught) -> None:
     from agentm.index.by_hand import adopt
 
     uri = str(address)
-    if not adopt(index.backend, address) and uri not in caught.being_edited:
+    if not adopt(index.backend, address, index.catalogue) and uri not in caught.being_edited:
         caught.being_edited.append(uri)
 
 
