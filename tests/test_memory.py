@@ -218,3 +218,18 @@ def test_an_index_that_is_thrown_away_vouches_for_nothing(tmp_path: Path) -> Non
 def test_a_limit_that_nobody_can_mean_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidQueryError):
         memory.recall("looms", limit=10**9)
+
+
+def test_what_is_written_is_found_at_once_also_where_an_index_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentm.index.account._RECENT", 60.0)
+    (tmp_path / "file").write_text("where a folder should be")
+    for memory in (
+        Memory.open(MemoryBackend(), user="alice"),
+        Memory.open(tmp_path / "store", user="alice", index_root=tmp_path / "file" / "index"),
+    ):
+        with memory:
+            for count, text in enumerate(["Tea at noon.", "Tea at four.", "Tea at night."], start=1):
+                memory.remember(text)
+                assert len(memory.recall("tea").entries) == count

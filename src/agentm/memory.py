@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import os
 
     from agentm.context.contextfs import ContextFS, Receipt
+    from agentm.files.scope import ScopedStorageScope
     from agentm.index.account import AccountIndex, Caught, Progress
     from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
@@ -107,12 +108,14 @@ class Memory:
         index_root: str | os.PathLike[str] | None = None,
         embedder: Embedder | None = None,
         notes: bool | None = None,
+        scope: ScopedStorageScope | None = None,
     ) -> Memory:
         """The memory on a store: a backend, a folder, or (for none) the one that is configured.
 
         ``visible`` names spaces of others (``user:bob``) that may be read too. An ``embedder`` adds what only a model
         knows to what the words say; none is needed. Plain ``notes`` of the store belong to no account: they are
-        recalled in the one that is configured for this machine, unless this says else.
+        recalled in the one that is configured for this machine, unless this says else. A ``scope`` keeps reading,
+        writing and recalling to the places of the store that it covers.
         """
         check_path(ConfigError, install_prefix=install_prefix, index_root=index_root)
         if not isinstance(store, StorageBackend):
@@ -124,7 +127,13 @@ class Memory:
         _check_embedder(embedder)
         ctx = caller(account, user, agent, actor=actor, visible=tuple(visible), install_prefix=install_prefix)
         opened = open_store(
-            store, ctx, install_prefix=install_prefix, index_root=index_root, embedder=embedder, notes=notes
+            store,
+            ctx,
+            install_prefix=install_prefix,
+            index_root=index_root,
+            embedder=embedder,
+            notes=notes,
+            scope=scope,
         )
         return cls(opened, ctx)
 
@@ -247,6 +256,7 @@ class Memory:
         asked = partial(
             recall,
             index,
+            self._opened.backend,
             self.ctx,
             query,
             budget=budget,

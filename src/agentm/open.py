@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from agentm.seam import StorageBackend, protocol_of
 
 if TYPE_CHECKING:
     from agentm.context.contextfs import ContextFS
+    from agentm.files.scope import ScopedStorageScope
     from agentm.index.account import AccountIndex
     from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
@@ -46,23 +47,55 @@ def open_store(
     index_root: StrPath | None = None,
     embedder: Embedder | None = None,
     notes: bool | None = None,
+    scope: ScopedStorageScope | None = None,
 ) -> Opened:
-    """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it."""
-    backend = _backend(store, install_prefix)
-    directory = index_directory(backend, ctx.account_id, install_prefix, index_root)
+    """A store (a backend, a folder of plain files, or for None the configured one) and a caller's index of it.
+
+    The index is that of the whole store, kept for all; what a ``scope`` covers is all that is read and written.
+    """
+    whole = _backend(store, install_prefix)
+    backend = whole if scope is None else _scoped(whole, scope)
+    home = _IndexHome(index_directory(whole, ctx.account_id, install_prefix, index_root))
     return Opened(
         backend,
-        fs=partial(_fs, backend, directory),
+        fs=partial(_fs, backend, home),
         index=partial(
             _index,
-            directory,
-            backend=backend,
+            home,
+            backend=whole,
             account=ctx.account_id,
             notes=ctx.account_id == caller(install_prefix=install_prefix).account_id if notes is None else notes,
             embedder=embedder,
         ),
-        duplicates=partial(_duplicates, directory, backend),
+        duplicates=partial(_duplicates, home.directory, backend),
     )
+
+
+class _IndexHome:
+    """Where an index lies: in a directory that lasts, or, where there is none to be had, in one of the process."""
+
+    def __init__(self, directory: str | None) -> None:
+        self.directory = directory
+        self._passing: str | None = None
+
+    def passing(self) -> str:
+        if self._passing is None:
+            self._passing = _temporary()
+        return self._passing
+
+    def note(self, uris: Iterable[str]) -> None:
+        """What is written is noted for the index, wherever that is."""
+        uris = list(uris)
+        if self.directory is not None:
+            todo.note(self.directory, uris)
+        if self.directory is None or self._passing is not None:
+            todo.note(self.passing(), uris)
+
+
+def _scoped(backend: StorageBackend, scope: ScopedStorageScope) -> StorageBackend:
+    from agentm.layers.scoped import ScopedBackend
+
+    return ScopedBackend(backend, scope)
 
 
 def _duplicates(directory: str | None, backend: StorageBackend) -> Duplicates:
@@ -71,38 +104,37 @@ def _duplicates(directory: str | None, backend: StorageBackend) -> Duplicates:
     return Duplicates(directory, backend)
 
 
-def _fs(backend: StorageBackend, directory: str | None) -> ContextFS:
-    """What is written through it is noted for the index."""
+def _fs(backend: StorageBackend, home: _IndexHome) -> ContextFS:
     from agentm.context.contextfs import ContextFS
 
-    return ContextFS(backend) if directory is None else ContextFS(backend, changed=partial(todo.note, directory))
+    return ContextFS(backend, changed=home.note)
 
 
-def _index(directory: str | None, **parts: Any) -> AccountIndex:
+def _index(home: _IndexHome, **parts: Any) -> AccountIndex:
     """An index that cannot be kept where it should be lasts as long as the process: with what can be read of it."""
     import sqlite3
 
     from agentm.index.account import AccountIndex
 
+    directory = home.directory
     if directory is not None:
         try:
             if not os.path.isdir(directory) or os.access(directory, os.W_OK):
                 return AccountIndex(directory, **parts)
         except (OSError, sqlite3.OperationalError):
             pass
-        borrowed = _borrowed(directory, vectors=parts["embedder"] is not None)
+        borrowed = _borrowed(directory, home.passing(), vectors=parts["embedder"] is not None)
         if borrowed is not None:
             return AccountIndex(borrowed, **parts, lasting=False)
-    return AccountIndex(_temporary(), **parts, lasting=directory is None)
+    return AccountIndex(home.passing(), **parts, lasting=directory is None)
 
 
-def _borrowed(directory: str, *, vectors: bool) -> str | None:
+def _borrowed(directory: str, new: str, *, vectors: bool) -> str | None:
     """A directory with the index that lies in one which may only be read; None if there is none."""
     from agentm.index.borrowed import borrow, is_read_only
 
     if not is_read_only(directory):
         return None
-    new = _temporary()
     try:
         borrow(directory, new, vectors=vectors)
     except OSError:

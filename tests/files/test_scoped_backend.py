@@ -159,6 +159,24 @@ def test_a_recall_finds_what_is_covered_and_nothing_else(backend: StorageBackend
         assert "preferences" not in str(found)
 
 
+def test_a_scoped_memory_shares_the_index_and_neither_sees_nor_spoils_the_rest(backend: StorageBackend) -> None:
+    place = "/" + _place(backend, "events/tea").parent.key
+    with Memory.open(backend, account="acme", user="alice") as whole:
+        whole.remember("Tea at noon.", to="events/tea")
+        whole.remember("Tea is green.", to="preferences/tea")
+        assert len(whole.recall("tea").entries) == 2
+        with Memory.open(backend, account="acme", user="alice", scope=ScopedStorageScope([place], [place])) as scoped:
+            assert [one.uri for one in scoped.recall("tea").entries] == ["ctx://acme/users/alice/memories/events/tea"]
+            receipt = scoped.remember("Tea is green.", to="events/again")
+            assert receipt.duplicates == (), "what cannot be read is not told of either"
+            with pytest.raises(BoundaryError):
+                scoped.remember("Tea is black.", to="preferences/black")
+            with pytest.raises(BoundaryError):
+                scoped.forget("preferences/tea")
+            assert {one.uri.rpartition("/")[2] for one in scoped.recall("tea").entries} == {"tea", "again"}
+        assert len(whole.recall("tea").entries) == 3
+
+
 def _place(backend: StorageBackend, short: str) -> Locator:
     from agentm.context.uri import parse_uri
 

@@ -43,7 +43,14 @@ class Duplicates:
             found += self._waiting(self._directory, made, space)
             found += self._indexed(self._directory).alike(made, space)
         self._known[uri] = made
-        return tuple(one for one in dict.fromkeys(found) if one != uri)
+        return tuple(one for one in dict.fromkeys(found) if one != uri and self._is_there(one))
+
+    def _is_there(self, uri: str) -> bool:
+        """Not gone since it was indexed, and in reach of who asks."""
+        try:
+            return self._backend.exists(parse_uri(uri).locator)
+        except (AgentmError, OSError):
+            return False
 
     def _indexed(self, directory: str) -> Catalogue:
         current = os.path.join(directory, CURRENT)

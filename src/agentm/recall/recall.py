@@ -60,6 +60,7 @@ class Filters:
 
 def recall(
     index: AccountIndex,
+    store: StorageBackend,
     ctx: RequestContext,
     query: str,
     *,
@@ -70,7 +71,10 @@ def recall(
     related: bool,
     patience: float,
 ) -> Recall:
-    """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens."""
+    """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
+
+    What the index finds is read from the ``store``, as far as that shows it.
+    """
     asked = _checked(query, budget, limit)
     deadline = time.monotonic() + patience
     wanted = _Wanted(_readable(index, ctx), _check_days(filters))
@@ -85,7 +89,7 @@ def recall(
     candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
     held = _held(index, candidates, wanted, at_once=limit)
-    shown, all_read = _all_read(index.backend, ctx, held, limit, max(deadline, time.monotonic() + _READING))
+    shown, all_read = _all_read(store, ctx, held, limit, max(deadline, time.monotonic() + _READING))
     entries, text = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
     complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
     left_out = len(shown) - len(entries)
@@ -147,9 +151,7 @@ def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadli
     """The best record of each source."""
 
     def admitted(records: Iterable[int]) -> set[int]:
-        rows = index.catalogue.found(records)
-        held = index.catalogue.sources({row.uri for row in rows.values()})
-        return {record for record, row in rows.items() if row.uri in held and _admits(held[row.uri], wanted)}
+        return {record for record, (_, source) in index.catalogue.found(records).items() if _admits(source, wanted)}
 
     def matching(most: int) -> list[int] | None:
         searcher = index.fulltext.searcher()
@@ -203,12 +205,8 @@ def _add_meaning(index: AccountIndex, found: dict[int, _Candidate], near: Mappin
     """Similarities as a part of the score, from nothing for the least near to the full weight for the nearest."""
     if not near:
         return
-    rows = index.catalogue.found(record for record in near if record not in found)
-    moments = {
-        uri: source.moment for uri, source in index.catalogue.sources({row.uri for row in rows.values()}).items()
-    }
-    for record, row in rows.items():
-        found[record] = _Candidate(record, row.uri, moments.get(row.uri, ""), 0.0, None)
+    for record, (row, source) in index.catalogue.found(record for record in near if record not in found).items():
+        found[record] = _Candidate(record, row.uri, source.moment, 0.0, None)
     low, high = min(near.values()), max(near.values())
     for record, similarity in near.items():
         if record in found:
@@ -288,12 +286,11 @@ def _held(index: AccountIndex, candidates: list[_Candidate], wanted: _Wanted, at
     for start in range(0, len(candidates), at_once):
         some = candidates[start : start + at_once]
         with index.lock:
-            rows = index.catalogue.found(one.record for one in some)
-            sources = index.catalogue.sources(one.uri for one in some)
+            known = index.catalogue.found(one.record for one in some)
         for one in some:
-            row, source = rows.get(one.record), sources.get(one.uri)
+            row, source = known.get(one.record, (None, None))
             # Else it was replaced since the index was searched, or is in another index by now.
-            if row is not None and row.uri == one.uri and source is not None and _admits(source, wanted):
+            if row is not None and source is not None and row.uri == one.uri and _admits(source, wanted):
                 yield _Held(one, row, source)
 
 
