@@ -92,7 +92,7 @@ class Beneath:
                 yield place
             return
         try:
-            self._check_denied(folder, "")
+            self._check_denied(folder, ())
             yield Place(folder, ".", True)
         finally:
             os.close(folder)
@@ -130,13 +130,13 @@ class Beneath:
         root, below = self._split(path)
         here = os.open(root, _FOLDER)
         try:
+            self._check_denied(here, below)
             for name in below:
                 found = _entry(here, name)
                 if found is None:
                     return False
                 if is_link(found) or not self._spellings.has(here, name):
                     return True
-                self._check_denied(here, name)
                 if not stat.S_ISDIR(found.st_mode):
                     return False
                 above, here = here, open_beneath(here, (name,))
@@ -160,11 +160,11 @@ class Beneath:
         """The open folder that holds, or will hold, a name."""
         top = folder = os.open(root, _FOLDER)
         try:
+            self._check_denied(top, (*below, name), whole=whole)
             if below:
                 folder = open_beneath(top, below)
                 if self._ways.get((root, below)) != identity(folder):
                     self._walk(top, root, below)
-            self._check_denied(folder, name, whole=whole)
             yield folder
         finally:
             os.close(top)
@@ -191,10 +191,10 @@ class Beneath:
         finally:
             os.close(here)
 
-    def _check_denied(self, folder: int, name: str, *, whole: bool = False) -> None:
-        """A root that is a link may lead into what is denied under its real name."""
-        real = _real_path(folder)
-        if real is not None and self._is_denied(f"{real}/{name}", whole=whole):
+    def _check_denied(self, top: int, below: tuple[str, ...], *, whole: bool = False) -> None:
+        """A root that is a link may lead into what is denied under its real name. Below it there are no links."""
+        real = _real_path(top)
+        if real is not None and self._is_denied("/".join((real, *below)), whole=whole):
             raise CrossedError(errno.EXDEV, "denied")
 
     def _refuse_no_folder(self, place: Place) -> None:
