@@ -174,6 +174,7 @@ def test_a_scoped_memory_shares_the_index_and_neither_sees_nor_spoils_the_rest(b
             with pytest.raises(BoundaryError):
                 scoped.forget("preferences/tea")
             assert {one.uri.rpartition("/")[2] for one in scoped.recall("tea").entries} == {"tea", "again"}
+        whole.catch_up()
         assert len(whole.recall("tea").entries) == 3
 
 
