@@ -98,6 +98,9 @@ class Row(NamedTuple):
     text: str
 
 
+_RECORD = "id, uri, level, number, start, finish, heading, text"
+
+
 class Catalogue:
     """The rows of one account. One process writes at a time; readers are never kept waiting."""
 
@@ -174,27 +177,22 @@ class Catalogue:
         return _held(self._db.execute(f"SELECT {_COLUMNS} FROM sources WHERE uri = ?", (uri,)).fetchone())
 
     def records(self, uri: str) -> list[Row]:
-        sql = "SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE uri = ? ORDER BY id"
+        sql = f"SELECT {_RECORD} FROM records WHERE uri = ? ORDER BY id"
         return [Row(*row) for row in self._db.execute(sql, (uri,))]
 
-    def found(self, ids: Iterable[int]) -> dict[int, Row]:
-        """The records with these numbers; those that were replaced meanwhile are missing."""
+    def found(self, ids: Iterable[int]) -> dict[int, tuple[Row, Held]]:
+        """The records with these numbers, each with its source; those that were replaced meanwhile are missing."""
         wanted = list(ids)
         marks = ",".join("?" * len(wanted))
-        sql = f"SELECT id, uri, level, number, start, finish, heading, text FROM records WHERE id IN ({marks})"
-        return {row[0]: Row(*row) for row in self._db.execute(sql, wanted)}
+        sql = f"SELECT {_RECORD}, {_COLUMNS} FROM records JOIN sources USING (uri) WHERE id IN ({marks})"
+        many = len(Row._fields)
+        return {row[0]: (Row(*row[:many]), _held(row[many:])) for row in self._db.execute(sql, wanted)}
 
     def count_records(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM records").fetchone()[0])
 
     def record_ids(self) -> list[int]:
         return [row[0] for row in self._db.execute("SELECT id FROM records ORDER BY id")]
-
-    def sources(self, uris: Iterable[str]) -> dict[str, Held]:
-        wanted = list(uris)
-        marks = ",".join("?" * len(wanted))
-        rows = self._db.execute(f"SELECT {_COLUMNS} FROM sources WHERE uri IN ({marks})", wanted)
-        return {row[0]: _held(row) for row in rows}
 
     def neighbours(self, uri: str) -> tuple[list[str], list[str]]:
         """Those of the same thread just before and just after a source, in their order."""
@@ -355,8 +353,8 @@ class Catalogue:
 
 
 def _held(row: Sequence[Any]) -> Held:
-    found = Held(*row)
-    return found._replace(tags=tuple(json.loads(row[6])))
+    uri, kind, version, hashed, space, category, tags, *rest = row
+    return Held(uri, kind, version, hashed, space, category, tuple(json.loads(tags)), *rest)
 
 
 def _records(source: Source) -> Iterator[tuple[int, int, int, int, str, str]]:
