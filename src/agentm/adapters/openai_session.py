@@ -1,0 +1,193 @@
+"""A session of the OpenAI Agents SDK, kept as one plain file of an agentm store.
+
+Each item of the conversation is one line of JSON in ``sessions/<id>.jsonl``. Every change is a compare-and-swap on that
+file: two processes that add at once both land, and an item is popped once.
+
+    session = AgentmSession("user-42")
+    await Runner.run(agent, "Where were we?", session=session)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from agentm.adapters._extras import missing
+from agentm.context.names import checked_name
+from agentm.context.slugs import slug_of
+from agentm.errors import InvalidUriError, SessionFileError
+from agentm.seam import Locator, Remove, StorageBackend, require, update
+from agentm.selection import select_backend
+
+try:
+    from agents.memory import SessionSettings
+except ImportError as cause:
+    raise missing("openai", cause) from cause
+
+if TYPE_CHECKING:
+    from agents import TResponseInputItem
+
+__all__ = ["AgentmSession"]
+
+T = TypeVar("T")
+
+_PLAIN_ID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
+"""Ids that are file names as they are, and that no disk takes for one another."""
+
+
+class AgentmSession:
+    """The history of one conversation.
+
+    :param session_id: any text; equal ids are the same history, in every process
+    :param backend: any store, a scoped one included; without one, the configured store
+    :param folder: where in the store the sessions lie
+    :param session_settings: the SDK's; its ``limit`` counts where ``get_items`` gets none
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        backend: StorageBackend | None = None,
+        *,
+        folder: str = "sessions",
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
+        self._backend = select_backend() if backend is None else backend
+        self._place = self._backend.resolve(folder, _file_name(session_id))
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The newest items, oldest first; all of them without a limit."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        return await _in_thread(lambda: self._read(limit))
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Put items behind all others: all of them, or none if one cannot be written."""
+        new = "".join(map(self._line, items))
+        if new:
+            await _in_thread(lambda: update(self._backend, self._place, lambda old: _ended(old or "") + new))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the newest item away; None if there is none. Two that pop at once get two items."""
+        return await _in_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        """Forget the whole history."""
+        await _in_thread(self._clear)
+
+    def _read(self, limit: int | None) -> list[TResponseInputItem]:
+        try:
+            lines = self._backend.read(self._place).split("\n")
+        except FileNotFoundError:
+            return []
+        numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+        if limit is not None:
+            numbers = numbers[-limit:] if limit > 0 else []
+        return [self._item(number, lines[number - 1]) for number in numbers]
+
+    def _pop(self) -> TResponseInputItem | None:
+        popped: TResponseInputItem | None = None
+
+        def shortened(old: str | None) -> str:
+            nonlocal popped
+            text = (old or "").rstrip()
+            before, _, last = text.rpartition("\n")
+            popped = self._item(text.count("\n") + 1, last) if last else None
+            return _ended(before)
+
+        if self._backend.exists(self._place):
+            update(self._backend, self._place, shortened)
+        return popped
+
+    def _clear(self) -> None:
+        if not self._backend.capabilities.remove:
+            update(self._backend, self._place, lambda _: "")
+            return
+        try:
+            require(self._backend, Remove).remove(self._place)
+        except FileNotFoundError:
+            return
+
+    def _item(self, number: int, line: str) -> TResponseInputItem:
+        try:
+            item = json.loads(line)
+        except ValueError as cause:
+            raise _unreadable(self._place, number, str(cause)) from cause
+        if not isinstance(item, dict):
+            raise _unreadable(self._place, number, "it is not an object")
+        return item  # type: ignore[return-value]  # what was given to add_items
+
+    def _line(self, item: TResponseInputItem) -> str:
+        try:
+            line = json.dumps(item, ensure_ascii=False)
+            # Half a surrogate pair is no UTF-8, but can be spelt out in JSON.
+            return f"{line if _is_utf8(line) else json.dumps(item)}\n"
+        except (TypeError, ValueError) as cause:
+            raise SessionFileError(
+                f"an item for the session {self.session_id!r} cannot be written as JSON ({cause}); "
+                "add plain dictionaries, lists, texts and numbers.",
+                code="session_item_invalid",
+            ) from cause
+
+
+def _file_name(session_id: str) -> str:
+    """The id itself where that is a safe name, else what can be read of it and a fingerprint.
+
+    No plain id holds the ``~`` in between, so no two ids share a file, also where case and accents are ignored.
+    """
+    if not isinstance(session_id, str):
+        raise SessionFileError(
+            f"a session's id is text, not {type(session_id).__name__}; give one such as 'user-42'.",
+            code="session_id_invalid",
+        )
+    if _PLAIN_ID.fullmatch(session_id) and _is_name(session_id):
+        return f"{session_id}.jsonl"
+    fingerprint = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{slug_of(session_id, 'session')}~{fingerprint}.jsonl"
+
+
+def _is_name(text: str) -> bool:
+    try:
+        checked_name(text, "id")
+    except InvalidUriError:  # a name that some system keeps for itself
+        return False
+    return True
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _ended(text: str) -> str:
+    """The text with its last line ended, also if a person left it open."""
+    return f"{text}\n" if text and not text.endswith("\n") else text
+
+
+def _unreadable(place: Locator, number: int, why: str) -> SessionFileError:
+    return SessionFileError(
+        f"line {number} of {place.key!r} is no item of a conversation ({why}); mend that line or take it out.",
+        locator=place.key,
+    )
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """The work's result. Who cancels waits for its end too: a change must not land after the next one has begun."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    finally:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue
