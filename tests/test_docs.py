@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import missing
+
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
+    "docs/adapters.md",
     "docs/backends.md",
     "docs/cli.md",
     "docs/files.md",
@@ -57,6 +60,8 @@ def run(command: list[str], directory: Path, source: str | None = None) -> subpr
 @pytest.mark.parametrize("source", [block for block in blocks("python") if "def test_" not in block.values[0]])
 def test_a_python_block_runs(source: str, tmp_path: Path) -> None:
     done = run([sys.executable, "-W", "error", "-"], tmp_path, source)
+    if "MissingExtraError: " in done.stderr:
+        missing(done.stderr.strip().rpartition("MissingExtraError: ")[2])
     assert done.returncode == 0, done.stderr
 
 
