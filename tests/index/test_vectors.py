@@ -325,7 +325,6 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
             for n in range(300)
         )
         found.catch_up()
-        found.catch_up()
         yield found
 
 
@@ -368,6 +367,16 @@ def test_nobody_waits_for_a_graph(tmp_path: Path) -> None:
         assert graphs(tmp_path) == []
         memory.catch_up()
         assert len(graphs(tmp_path)) == 1
+
+
+@pytest.mark.spec("IDX-01")
+def test_an_index_that_was_built_anew_has_its_vectors_and_its_graph(memory: Memory, tmp_path: Path) -> None:
+    before, built = near(memory, "item7"), graphs(tmp_path)
+    memory.reindex()
+    assert memory.status()["index"]["embedder"] == "hash/1"
+    assert near(memory, "item7", patience=0.0) == before
+    assert len(graphs(tmp_path)) == 1
+    assert graphs(tmp_path) != built
 
 
 @pytest.mark.spec("IDX-01")

@@ -222,12 +222,19 @@ class AccountIndex:
                 if work:
                     with self._writing():
                         apply(self, work, caught, deadline, progress)
+                        self._embed(deadline)
                 caught.looked = True
                 if caught.being_edited:
                     self._look_again_soon()
         except WriterBusyError:
             caught.complete = False  # whoever it is works it off for all
         return caught
+
+    def _embed(self, deadline: float | None) -> None:
+        if self.embedder is not None:
+            from agentm.index.meaning import embed
+
+            embed(self, self.embedder, deadline)
 
     def _looked(self, look: Callable[[AccountIndex, Caught], Work], caught: Caught) -> Work:
         """A look at the whole store, and how long it took: for `is_cheap`."""
