@@ -1,0 +1,576 @@
+"""Items of LangGraph's store as notes: what its interface promises, and what lying in a store adds to that."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import re
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from agentm import AgentmError, Capabilities, DeviceLocalBackend, Memory, MemoryBackend
+from agentm.files.scope import ScopedStorageScope
+from agentm.layers.scoped import ScopedBackend
+from agentm.seam import ROOT, Locator
+from tests.adapters.needs import library
+from tests.backends.stores import make_store, tree
+
+base = library("langgraph.store.base")
+
+from agentm.adapters.langgraph import AgentmStore  # noqa: E402  # needs what the line above looks for
+
+pytestmark = pytest.mark.spec("FILES-06")
+
+
+@pytest.fixture(params=["memory", "device-local", "sqlite", "vault"])
+def backend(request, tmp_path):
+    made = make_store(request.param, str(tmp_path / "store"))
+    yield made
+    if hasattr(made, "close"):
+        made.close()
+
+
+@pytest.fixture
+def store(backend):
+    with AgentmStore(backend) as opened:
+        yield opened
+
+
+@pytest.fixture
+def quick():
+    """On a store in memory, for what has nothing to do with where it lies."""
+    with AgentmStore(MemoryBackend()) as opened:
+        yield opened
+
+
+def got(store, namespace, key):
+    item = store.get(namespace, key)
+    assert item is not None
+    return item
+
+
+def keys(items):
+    return [item.key for item in items]
+
+
+def scores_of(items):
+    return {item.key: item.score for item in items}
+
+
+# One item.
+
+
+def test_what_is_put_is_got(store):
+    value = {
+        "text": "Likes tea.\nAnd coffee: ---",
+        "n": 1.5,
+        "deep": {"list": [1, None, True, "ä 日本 \u2028"]},
+        "e": {},
+    }
+    store.put(("users", "ada"), "prefs", value)
+    item = store.get(("users", "ada"), "prefs")
+    assert (item.value, item.key, item.namespace) == (value, "prefs", ("users", "ada"))
+    assert abs(item.created_at - datetime.now(UTC)) < timedelta(minutes=5)
+    assert store.get(("users", "ada"), "other") is None
+    assert store.get(("users",), "prefs") is None
+    assert store.get(("users", "ada", "prefs"), "x") is None
+
+
+def test_putting_again_keeps_when_it_came_to_be(store):
+    store.put(("a",), "k", {"n": 1})
+    first = store.get(("a",), "k")
+    store.put(("a",), "k", {"n": 2})
+    second = store.get(("a",), "k")
+    assert second.value == {"n": 2}
+    assert second.created_at == first.created_at
+    assert second.updated_at > first.updated_at
+
+
+def test_deleting(store):
+    store.put(("a",), "k", {"n": 1})
+    store.delete(("a",), "k")
+    store.delete(("a",), "k")
+    assert store.get(("a",), "k") is None
+    assert store.search(("a",)) == []
+    assert store.list_namespaces() == []
+
+
+def test_an_item_is_a_note_that_a_person_can_read_and_edit(store, backend):
+    store.put(("users", "ada"), "prefs", {"drink": "Oat milk,\nno sugar"})
+    place = Locator("langgraph/users/ada/prefs.md")
+    text = backend.read(place)
+    assert text.startswith("---\n")
+    assert "drink: Oat milk,\nno sugar\n" in text
+    backend.write(place, text.replace('"Oat milk', '"Soy milk'))
+    assert got(store, ("users", "ada"), "prefs").value == {"drink": "Soy milk,\nno sugar"}
+
+
+def test_notes_of_others_and_copies_are_no_items(store, backend):
+    store.put(("a",), "k", {"n": 1})
+    text = backend.read(Locator("langgraph/a/k.md"))
+    backend.write(Locator("langgraph/a/readme.md"), "# What this is\n")
+    backend.write(Locator("langgraph/a/k (1).md"), text)
+    backend.write(Locator("langgraph/b/k.md"), text)
+    backend.write(Locator("langgraph/a/data.txt"), text)
+    backend.mkdir(Locator("langgraph/a/folder.md"))
+    assert [(item.namespace, item.key) for item in store.search(())] == [(("a",), "k")]
+    assert [(item.namespace, item.key) for item in store.search((), query="what this is")] == [(("a",), "k")]
+    assert store.list_namespaces() == [("a",)]
+    assert store.get(("a",), "readme") is None
+    assert store.get(("b",), "k") is None
+
+
+def test_a_broken_file_is_named_and_not_taken_for_nothing(store, backend):
+    store.put(("a",), "k", {"n": 1})
+    place = Locator("langgraph/a/k.md")
+    backend.write(place, backend.read(place).replace('{"n": 1}', '{"n": '))
+    for ask in (lambda: store.get(("a",), "k"), lambda: store.search(("a",)), store.list_namespaces):
+        with pytest.raises(AgentmError, match=r"langgraph/a/k\.md") as broken:
+            ask()
+        assert broken.value.code == "node_broken"
+    store.put(("a",), "k", {"n": 2})
+    assert got(store, ("a",), "k").value == {"n": 2}
+
+
+@pytest.mark.parametrize("value", [{"x": object()}, {"x": {1, 2}}, {"x": b"bytes"}])
+def test_what_is_no_json_is_refused(quick, value):
+    with pytest.raises(ValueError, match="JSON"):
+        quick.put(("a",), "k", value)
+    assert quick.get(("a",), "k") is None
+
+
+# Names.
+
+ODD = [
+    *(
+        "prefs",
+        "Prefs",
+        "PREFS",
+        "prefs.md",
+        "prefs/",
+        "a/b",
+        "a\\b",
+        "..",
+        ".",
+        "",
+        " ",
+        "-",
+        "~",
+        "con",
+        "COM1",
+        "a\nb",
+    ),
+    *(
+        "ä",
+        unicodedata.normalize("NFD", "ä"),
+        "Ä",
+        "日本",
+        "日本 ",
+        "ſ",
+        "s",
+        "K",
+        "k",
+        "x" * 500,
+        "x" * 499 + "X",
+        "a:b",
+        "*",
+    ),
+    *("prefs~0", "\0", "%2e%2e", "👩\u200d💻", ".hidden", "note (1)", "k (Ann's conflicted copy 2025-03-17)"),
+]
+
+
+def test_odd_keys_are_all_different(store, backend):
+    for number, key in enumerate(ODD):
+        store.put(("odd",), key, {"n": number})
+    assert [got(store, ("odd",), key).value["n"] for key in ODD] == list(range(len(ODD)))
+    assert {item.key: item.value["n"] for item in store.search((), limit=100)} == {k: n for n, k in enumerate(ODD)}
+    names = [place.name for place in backend.list(Locator("langgraph/odd"))]
+    assert len({unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold()) for name in names}) == len(
+        ODD
+    )
+    assert all(re.fullmatch(r"[a-z0-9_~-]{1,200}\.md", name) for name in names)
+    for key in ODD:
+        store.delete(("odd",), key)
+    assert store.search(()) == []
+
+
+def test_odd_namespaces_are_all_different(store):
+    labels = [label for label in ODD if label and "." not in label and "\0" not in label]
+    for number, label in enumerate(labels):
+        store.put(("odd", label), "k", {"n": number})
+    assert [got(store, ("odd", label), "k").value["n"] for label in labels] == list(range(len(labels)))
+    assert store.list_namespaces() == sorted(("odd", label) for label in labels)
+    assert [len(store.search(("odd", label))) for label in labels] == [1] * len(labels)
+
+
+LABELS = st.text(st.characters(exclude_characters=".\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.tuples(LABELS, st.text(max_size=12)), st.integers(), max_size=6))
+def test_no_key_gets_another_ones_item(wanted):
+    store = AgentmStore(MemoryBackend())
+    for (label, key), value in wanted.items():
+        store.put(("odd", label), key, {"v": value})
+    for (label, key), value in wanted.items():
+        item = got(store, ("odd", label), key)
+        assert (item.value, item.key, item.namespace) == ({"v": value}, key, ("odd", label))
+    assert len(store.search((), limit=100)) == len(wanted)
+
+
+@pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("a", ""), ("langgraph",), (1,)])
+def test_namespaces_that_langgraph_refuses(quick, namespace):
+    with pytest.raises(base.InvalidNamespaceError):
+        quick.put(namespace, "k", {})
+    if namespace and namespace != ("langgraph",):
+        with pytest.raises(base.InvalidNamespaceError):
+            quick.batch([base.PutOp(namespace, "k", {})])
+    assert tree(quick._backend) == {}
+
+
+# Searching.
+
+
+def test_without_a_query_what_changed_last_comes_first(quick):
+    for key in "abc":
+        quick.put(("n",), key, {"kind": key})
+    quick.put(("n",), "a", {"kind": "a", "again": True})
+    quick.put(("nn",), "z", {})
+    assert keys(quick.search(("n",))) == ["a", "c", "b"]
+    assert keys(quick.search(("n",), limit=1, offset=1)) == ["c"]
+    assert keys(quick.search(())) == ["z", "a", "c", "b"]
+    assert [item.score for item in quick.search(("n",))] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"color": "red"}, "ab"),
+        ({"color": "red", "score": {"$gt": 3}}, "a"),
+        ({"score": {"$gte": 3.0, "$lt": 4.5}}, "bc"),
+        ({"score": {"$lte": 3}}, "b"),
+        ({"score": {"$ne": 3}}, "acd"),
+        ({"color": {"$eq": "green"}}, "c"),
+        ({"deep": {"x": 1}}, "c"),
+        ({"deep": {"x": {"$gt": 0}}}, "c"),
+        ({"tags": ["p", "q"]}, "d"),
+        ({"tags": ["p"]}, ""),
+        ({"color": {"$gt": 3}}, ""),
+        ({"day": {"$gt": "2026-01-01"}}, "d"),
+        ({"none": None}, "abcd"),
+    ],
+)
+def test_filters(quick, wanted, found):
+    values = {
+        "a": {"color": "red", "score": 4.5},
+        "b": {"color": "red", "score": 3},
+        "c": {"color": "green", "score": 4, "deep": {"x": 1, "y": 2}},
+        "d": {"tags": ["p", "q"], "day": "2026-03-15"},
+    }
+    for key, value in values.items():
+        quick.put(("n",), key, value)
+    assert sorted(keys(quick.search(("n",), filter=wanted))) == list(found)
+
+
+def test_an_operator_that_is_none(quick):
+    quick.put(("n",), "a", {"x": 1})
+    with pytest.raises(ValueError, match="operator"):
+        quick.search(("n",), filter={"x": {"$like": 1}})
+
+
+def test_a_query_is_answered_in_the_order_of_the_recall(store):
+    store.put(("users", "ada"), "tea", {"text": "Ada drinks green tea in the morning."})
+    store.put(("users", "ada"), "loom", {"text": "Ada builds looms in Malmö."})
+    store.put(("users", "bob"), "tea", {"text": "Bob drinks black tea."})
+    found = store.search(("users", "ada"), query="what tea does she drink?")
+    assert keys(found) == ["tea", "loom"]
+    assert found[0].score > found[1].score
+    assert {item.namespace for item in found} == {("users", "ada")}
+    assert keys(store.search(("users",), query="looms", limit=1)) == ["loom"]
+    assert {item.namespace[1] for item in store.search(("users",), query="tea", limit=2)} == {"ada", "bob"}
+    store.put(("users", "ada"), "loom", {"text": "Ada has sold her bicycle."})
+    store.delete(("users", "ada"), "tea")
+    assert keys(store.search(("users",), query="bicycle", limit=1)) == ["loom"]
+    assert keys(store.search(("users", "ada"), query="tea")) == ["loom"]
+
+
+def test_words_after_a_line_break_are_found(quick):
+    quick.put(("n",), "a", {"text": "first line\nzebra crossing"})
+    quick.put(("n",), "b", {"text": "first line\nnothing"})
+    assert keys(quick.search(("n",), query="zebra"))[0] == "a"
+
+
+def test_a_query_with_a_filter_and_pages(quick):
+    for number in range(12):
+        quick.put(("n",), f"k{number:02d}", {"text": f"tea number {number}", "even": number % 2 == 0})
+    pages = [quick.search(("n",), query="tea", filter={"even": True}, limit=2, offset=at) for at in (0, 2, 4)]
+    assert sorted(key for page in pages for key in keys(page)) == [f"k{number:02d}" for number in range(0, 12, 2)]
+
+
+def test_many_items_of_another_namespace_do_not_crowd_out(quick):
+    quick.put(("mine",), "a", {"text": "a little about tea, and much about other things of the day"})
+    for number in range(60):
+        quick.put(("theirs",), f"k{number}", {"text": "tea tea tea"})
+    assert [(item.key, item.score > 0) for item in quick.search(("mine",), query="tea")] == [("a", True)]
+
+
+def test_only_what_is_named_is_indexed(quick):
+    quick.put(("n",), "whole", {"title": "zebra", "body": {"text": "tea"}})
+    quick.put(("n",), "part", {"title": "zebra", "body": {"text": "tea"}}, index=["body.text"])
+    quick.put(("n",), "none", {"title": "zebra", "body": {"text": "tea"}}, index=False)
+    scores = scores_of(quick.search(("n",), query="zebra"))
+    assert scores["whole"] > 0
+    assert (scores["part"], scores["none"]) == (0.0, None)
+    scores = scores_of(quick.search(("n",), query="tea"))
+    assert scores["part"] > 0
+    assert scores["none"] is None
+
+
+def test_fields_of_the_store_are_what_items_are_found_by():
+    with AgentmStore(MemoryBackend(), fields=["text"]) as store:
+        store.put(("n",), "a", {"text": "tea", "other": "zebra"})
+        store.put(("n",), "b", {"text": "zebra", "other": "tea"})
+        store.put(("n",), "c", {"text": "x", "other": "zebra"}, index=["$"])
+        scores = scores_of(store.search(("n",), query="zebra"))
+    assert scores["a"] == 0
+    assert scores["b"] > 0
+    assert scores["c"] > 0
+
+
+def test_recall_finds_items_too(store, backend):
+    store.put(("users", "ada"), "prefs", {"text": "Ada takes oat milk in her coffee."})
+    with Memory.open(backend, notes=True) as memory:
+        memory.catch_up()
+        assert [entry.uri for entry in memory.recall("oat milk")] == ["langgraph/users/ada/prefs.md"]
+
+
+def test_a_store_whose_notes_cannot_be_indexed_says_so():
+    class Plain(MemoryBackend):
+        @property
+        def capabilities(self):
+            return Capabilities(remove=True)
+
+    store = AgentmStore(Plain())
+    store.put(("n",), "a", {"text": "tea"})
+    assert keys(store.search(("n",))) == ["a"]
+    with pytest.raises(NotImplementedError, match="change_feed"):
+        store.search(("n",), query="tea")
+
+
+# Namespaces.
+
+
+def test_listing_namespaces(quick):
+    there = [
+        *(
+            ("a", "b", "c"),
+            ("a", "b", "d", "e"),
+            ("a", "b", "d", "i"),
+            ("a", "b", "f"),
+            ("a", "c", "f"),
+            ("b", "a", "f"),
+        ),
+        *(("users", "123"), ("users", "456", "settings")),
+    ]
+    for namespace in there:
+        quick.put(namespace, "k", {})
+    assert quick.list_namespaces() == sorted(there)
+    assert quick.list_namespaces(prefix=("a", "b")) == there[:4]
+    assert quick.list_namespaces(suffix=("f",)) == [("a", "b", "f"), ("a", "c", "f"), ("b", "a", "f")]
+    assert quick.list_namespaces(prefix=("a", "*", "f")) == [("a", "b", "f"), ("a", "c", "f")]
+    assert quick.list_namespaces(suffix=("*", "settings")) == [("users", "456", "settings")]
+    assert quick.list_namespaces(prefix=("a",), suffix=("f",)) == [("a", "b", "f"), ("a", "c", "f")]
+    assert quick.list_namespaces(prefix=("a", "b"), max_depth=3) == [("a", "b", "c"), ("a", "b", "d"), ("a", "b", "f")]
+    assert quick.list_namespaces(prefix=("a", "b"), limit=2, offset=1) == there[1:3]
+    assert quick.list_namespaces(prefix=("users", "123", "x")) == []
+
+
+# Batches.
+
+
+def test_a_batch_answers_in_order_and_writes_last(quick):
+    quick.put(("n",), "a", {"n": 1})
+    one, nothing, found, listed, again = quick.batch(
+        [
+            base.GetOp(("n",), "a"),
+            base.PutOp(("n",), "a", {"n": 2}),
+            base.SearchOp(("n",)),
+            base.ListNamespacesOp(),
+            base.PutOp(("n",), "a", {"n": 3}),
+        ]
+    )
+    assert (one.value, nothing, keys(found), listed, again) == ({"n": 1}, None, ["a"], [("n",)], None)
+    assert got(quick, ("n",), "a").value == {"n": 3}
+
+
+def test_the_asynchronous_twins(store):
+    async def both():
+        await asyncio.gather(*(store.aput(("n",), f"k{n}", {"text": f"tea {n}"}) for n in range(10)))
+        assert (await store.aget(("n",), "k3")).value == {"text": "tea 3"}
+        assert len(await store.asearch(("n",), query="tea", limit=20)) == 10
+        assert await store.alist_namespaces() == [("n",)]
+        await store.adelete(("n",), "k3")
+        assert await store.aget(("n",), "k3") is None
+
+    asyncio.run(both())
+
+
+# Time to live.
+
+
+def expiring(backend, minutes):
+    """Let the item ``k`` of ``a`` expire so many minutes from now, as if time had passed."""
+    place = Locator("langgraph/a/k.md")
+    moment = (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
+    backend.write(place, re.sub(r'(?m)^expires: ".*"$', f'expires: "{moment}"', backend.read(place)))
+
+
+def minutes_left(backend):
+    [said] = re.findall(r'(?m)^expires: "(.*)"$', backend.read(Locator("langgraph/a/k.md")))
+    return (datetime.fromisoformat(said) - datetime.now(UTC)).total_seconds() / 60
+
+
+def test_what_has_expired_is_not_shown_and_goes_with_the_sweep(store, backend):
+    store.put(("a",), "k", {"text": "tea"}, ttl=10)
+    store.put(("b",), "stays", {"text": "tea"})
+    assert store.sweep_ttl() == 0
+    assert got(store, ("a",), "k").value == {"text": "tea"}
+    expiring(backend, -1)
+    assert store.get(("a",), "k") is None
+    assert keys(store.search(())) == ["stays"]
+    assert keys(store.search((), query="tea")) == ["stays"]
+    assert store.list_namespaces() == [("b",)]
+    assert backend.exists(Locator("langgraph/a/k.md"))
+    assert store.sweep_ttl() == 1
+    assert not backend.exists(Locator("langgraph/a/k.md"))
+    assert store.sweep_ttl() == 0
+
+
+def test_a_put_brings_back_what_has_expired(quick):
+    quick.put(("a",), "k", {"n": 1}, ttl=10)
+    expiring(quick._backend, -1)
+    quick.put(("a",), "k", {"n": 2})
+    assert got(quick, ("a",), "k").value == {"n": 2}
+    assert quick.sweep_ttl() == 0
+
+
+def test_expired_items_are_shown_where_that_is_asked_for():
+    backend = MemoryBackend()
+    store = AgentmStore(backend, ttl={"omit_expired": False, "refresh_on_read": False})
+    store.put(("a",), "k", {"n": 1}, ttl=10)
+    expiring(backend, -1)
+    assert got(store, ("a",), "k").value == {"n": 1}
+    assert store.sweep_ttl() == 1
+
+
+@pytest.mark.parametrize(
+    "read", [lambda store, **how: store.get(("a",), "k", **how), lambda store, **how: store.search(("a",), **how)]
+)
+def test_reading_lets_an_item_live_on(read):
+    backend = MemoryBackend()
+    store = AgentmStore(backend)
+    store.put(("a",), "k", {"n": 1}, ttl=100)
+    updated = got(store, ("a",), "k").updated_at
+    expiring(backend, 5)
+    read(store, refresh_ttl=False)
+    assert minutes_left(backend) < 6
+    read(AgentmStore(backend, ttl={"refresh_on_read": False}))
+    assert minutes_left(backend) < 6
+    read(store)
+    assert minutes_left(backend) > 99
+    assert got(store, ("a",), "k").updated_at == updated
+
+
+def test_the_default_of_the_store_and_its_sweep():
+    backend = MemoryBackend()
+    store = AgentmStore(backend, ttl={"default_ttl": 30, "sweep_interval_minutes": 60})
+    store.put(("a",), "k", {"n": 1})
+    assert 29 < minutes_left(backend) <= 30
+    store.put(("b",), "for ever", {"n": 1}, ttl=None)
+    expiring(backend, -1)
+    later = AgentmStore(backend, ttl={"sweep_interval_minutes": 60})
+    assert got(later, ("b",), "for ever").value == {"n": 1}
+    assert not backend.exists(Locator("langgraph/a/k.md"))
+
+
+# Borders, and others at work.
+
+
+def test_a_scope_is_a_border(backend):
+    everything = AgentmStore(backend)
+    everything.put(("mine",), "a", {"text": "tea of mine"})
+    everything.put(("theirs",), "b", {"text": "tea of theirs"})
+    scope = ScopedStorageScope(read=["/langgraph/mine"], write=["/langgraph/mine"])
+    with AgentmStore(ScopedBackend(backend, scope)) as store:
+        store.put(("mine",), "c", {"text": "more tea"})
+        assert sorted(keys(store.search(()))) == ["a", "c"]
+        assert sorted(keys(store.search((), query="tea"))) == ["a", "c"]
+        assert store.list_namespaces() == [("mine",)]
+        for ask in (
+            lambda key: store.get(("theirs",), key),
+            lambda key: store.put(("theirs",), key, {}),
+            lambda key: store.delete(("theirs",), key),
+            lambda key: store.search(("theirs",)),
+        ):
+            said = set()
+            for key in ("b", "nothing"):
+                with pytest.raises(base.InvalidNamespaceError) as refused:
+                    ask(key)
+                said.add(str(refused.value))
+            assert len(said) == 1
+            assert "mine" not in said.pop()
+    assert got(everything, ("theirs",), "b").value == {"text": "tea of theirs"}
+
+
+def test_who_may_only_read_reads_what_would_be_refreshed(backend):
+    AgentmStore(backend).put(("a",), "k", {"n": 1}, ttl=10)
+    store = AgentmStore(ScopedBackend(backend, ScopedStorageScope(read=["/langgraph"])))
+    assert got(store, ("a",), "k").value == {"n": 1}
+
+
+def test_without_a_backend_it_is_the_configured_store(home):
+    AgentmStore().put(("a",), "k", {"n": 1})
+    assert got(AgentmStore(DeviceLocalBackend(f"{home}/.agentm/memory")), ("a",), "k").value == {"n": 1}
+
+
+def test_the_folder_can_be_another(backend):
+    AgentmStore(backend, folder="stores/one").put(("a",), "k", {"n": 1})
+    assert AgentmStore(backend, folder="stores/two").get(("a",), "k") is None
+    assert backend.list(ROOT) == [Locator("stores")]
+
+
+def _put_many(root, who, many):
+    store = AgentmStore(DeviceLocalBackend(root))
+    for n in range(many):
+        store.put(("shared",), f"{who}{n}", {"who": who})
+        store.put(("shared",), "both", {"who": who, "n": n})
+
+
+@pytest.mark.slow
+def test_two_processes_put_and_nothing_is_lost(tmp_path):
+    many = 30
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_put_many, args=(str(tmp_path), who, many)) for who in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    store = AgentmStore(DeviceLocalBackend(tmp_path))
+    found = keys(store.search(("shared",), limit=1000))
+    assert sorted(found) == sorted([f"{who}{n}" for who in "ab" for n in range(many)] + ["both"])
+    assert got(store, ("shared",), "both").value["n"] == many - 1
+
+
+@pytest.mark.slow
+def test_what_another_process_put_is_searched(tmp_path):
+    with AgentmStore(DeviceLocalBackend(tmp_path)) as store:
+        store.put(("shared",), "mine", {"text": "tea"})
+        assert keys(store.search(("shared",), query="tea")) == ["mine"]
+        worker = multiprocessing.get_context("spawn").Process(target=_put_many, args=(str(tmp_path), "zebra", 1))
+        worker.start()
+        worker.join(120)
+        assert keys(store.search(("shared",), query="zebra", limit=1)) != ["mine"]
