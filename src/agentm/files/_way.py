@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import NamedTuple, Protocol
 
@@ -86,7 +86,7 @@ class Beneath:
                 yield Place(folder, below[-1], False)
             return
         try:
-            folder = os.open(root, _FOLDER)
+            folder = self._open_root(root)
         except NotADirectoryError:  # a file was named as a root; a link in its place was not
             with self.to_entry(path) as place:
                 yield place
@@ -111,6 +111,7 @@ class Beneath:
         if self._is_denied(os.path.realpath(root)):
             raise CrossedError(errno.EXDEV, "denied")
         os.makedirs(root, exist_ok=True)
+        os.close(self._open_root(root))
         for count, name in enumerate(below):
             with self._folder(root, below[:count], name) as folder:
                 try:
@@ -128,7 +129,7 @@ class Beneath:
         For stores that open by path: it says what is so now, not what will be when they do.
         """
         root, below = self._split(path)
-        here = os.open(root, _FOLDER)
+        here = self._open_root(root)
         try:
             self._check_denied(here, below)
             for name in below:
@@ -155,10 +156,36 @@ class Beneath:
                 return "/" + "/".join(root), names[len(root) :]
         raise CrossedError(errno.EXDEV, "outside", path)
 
+    def _open_root(self, root: str) -> int:
+        """A root, open, if it is really called so. One that was is believed as long as it is the same folder."""
+        top = os.open(root, _FOLDER)
+        try:
+            found = identity(top)
+            if self._ways.get((root, ())) != found:
+                self._check_spelling(root)
+                self._ways[root, ()] = found
+        except BaseException:
+            os.close(top)
+            raise
+        return top
+
+    def _check_spelling(self, root: str) -> None:
+        """FileNotFoundError if one of the names that lead to a root is only taken for another."""
+        here = os.open("/", _FOLDER)
+        try:
+            for name in segments(root):
+                with suppress(PermissionError):  # a folder on the way that shows no names cannot be asked
+                    if not self._spellings.has(here, name):
+                        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), root)
+                above, here = here, os.open(name, _FOLDER, dir_fd=here)
+                os.close(above)
+        finally:
+            os.close(here)
+
     @contextmanager
     def _folder(self, root: str, below: tuple[str, ...], name: str, *, whole: bool = False) -> Iterator[int]:
         """The open folder that holds, or will hold, a name."""
-        top = folder = os.open(root, _FOLDER)
+        top = folder = self._open_root(root)
         try:
             self._check_denied(top, (*below, name), whole=whole)
             if below:
