@@ -6,10 +6,9 @@ how often it is in the text and around it stands in the same place of three rows
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from struct import Struct
+from struct import Struct, calcsize, pack
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -17,7 +16,7 @@ ASKS, ENDS_ASKING, ANSWERS, TELLS_TIME = 1, 2, 4, 8
 """Traits of an entry that say what kind of question it may answer."""
 
 _NUMBER: Final = "I"
-_SIZE = array(_NUMBER).itemsize
+_SIZE = calcsize(_NUMBER)
 _HEAD = Struct("<QB5I")
 """The record and its traits; how many terms it has of its own, and around it; then how long the parts below are."""
 _MOST = 255
@@ -67,7 +66,7 @@ def number(term: str) -> int:
 
 def written(number: int) -> bytes:
     """A number as it stands in what is kept."""
-    return array(_NUMBER, (number,)).tobytes()
+    return pack(_NUMBER, number)
 
 
 def keep(
@@ -97,7 +96,8 @@ def _times(text: Sequence[str], terms: Iterable[str]) -> bytes:
 
 
 def _numbers(terms: Iterable[str]) -> bytes:
-    return array(_NUMBER, map(number, terms)).tobytes()
+    numbers = [number(term) for term in terms]
+    return pack(f"{len(numbers)}{_NUMBER}", *numbers)
 
 
 def kept(data: bytes) -> Kept:
