@@ -451,6 +451,15 @@ def test_a_long_source_does_not_crowd_out_the_others(memory: Memory) -> None:
     assert len(uris(memory, "looms", budget=100_000)) == 9
 
 
+@pytest.mark.spec("IDX-04")
+def test_a_long_source_that_fits_far_better_does_not_crowd_them_out_either(memory: Memory) -> None:
+    parts = (f"## Part {n}\n\nLooms of oak, oak for looms. {'Oak looms, with shuttles. ' * 10}" for n in range(25))
+    memory.remember("\n\n".join(parts), slug="long")
+    story = "In the long winter of that year she sat by the window with her cat, and there was one loom in the house."
+    memory.remember_many([Note(f"{story} {n}", slug=f"short-{n}") for n in range(12)])
+    assert len(uris(memory, "oak looms and shuttles", budget=100_000)) == 10
+
+
 def test_copies_that_a_sync_client_left_are_no_notes(tmp_path: Path) -> None:
     store = DeviceLocalBackend(tmp_path / "store")
     for key in ("looms.md", "looms (conflicted copy 2026-01-01).md", "looms.sync-conflict-20260101-120000-ABCDEFG.md"):

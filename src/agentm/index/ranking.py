@@ -101,7 +101,7 @@ def search(
 
 
 def looked_at(limit: int) -> int:
-    """How many entries may be looked at closely for so many."""
+    """How many entries may be looked at closely for so many; as many as are wanted, a third of that, always are."""
     return max(CANDIDATES, 3 * limit)
 
 

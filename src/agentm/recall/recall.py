@@ -188,7 +188,7 @@ def _found(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadlin
         top = top or max((hit.score for hit in hits), default=0.0) or 1.0
         found |= {hit.record: _Candidate(hit.record, hit.uri, hit.moment, hit.score / top, hit) for hit in hits}
         sources = {one.uri for one in found.values()}
-        if len(hits) < many or len(sources) >= limit or time.monotonic() > deadline:
+        if len(hits) < limit or len(sources) >= limit or time.monotonic() > deadline:
             break
         others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(sources)))
         must = restrict or tantivy.Query.all_query()
