@@ -76,7 +76,9 @@ def directory() -> Iterator[str]:
 def attacked(name: str, directory: str, seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> Tally:
     if name.endswith("name by name"):
         monkeypatch.setattr(_way, "_kernel_call", lambda: None)
+    before = os.listdir("/dev/fd")
     tally = ATTACKS[name](directory, seed, count)
+    assert len(os.listdir("/dev/fd")) <= len(before), "a descriptor was left open"
     assert tally.refused > count / 4, "a scope that refuses little was not attacked"
     assert tally.served > count / 40, "a scope that serves nothing is no use"
     return tally

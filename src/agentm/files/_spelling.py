@@ -23,15 +23,15 @@ class Spellings:
     def __init__(self) -> None:
         self._exact: set[Identity] = set()
 
-    def has(self, folder: int, name: str) -> bool:
+    def has(self, folder: int, name: str, which: Identity | None = None) -> bool:
         """Whether what can be opened as ``name`` is really called so; True if nothing can."""
-        if self.tells_apart(folder) and (name.isascii() or not _is_there_as_well(folder, name)):
+        if self.tells_apart(folder, which) and (name.isascii() or not _is_there_as_well(folder, name)):
             return True
         return name in _listed(folder) or not _is_there(folder, name)
 
-    def tells_apart(self, folder: int) -> bool:
+    def tells_apart(self, folder: int, which: Identity | None = None) -> bool:
         """Whether no other spelling finds an entry of this folder."""
-        known = identity(folder)
+        known = which or identity(folder)
         if known in self._exact:
             return True
         if not _tells_case_apart(folder):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from agentm.files._spelling import Identity, Spellings, identity
 from agentm.files.base import segments
@@ -23,7 +23,9 @@ _FOLDER = os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", o
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 _OPENAT2 = 437  # the same on every architecture
-_BENEATH = 0x08 | 0x04 | 0x02  # stay below the root, through no link, through none of /proc's either
+_LINKLESS = 0x04 | 0x02  # through no link, through none of /proc's either
+_BENEATH = 0x08 | _LINKLESS  # and stay below the root
+_TOP = -1  # what a path from / on is relative to
 _MOST_WAYS = 10_000
 _NO_SUCH_CALL = (errno.ENOSYS, errno.EPERM)
 
@@ -32,13 +34,27 @@ class CrossedError(OSError):
     """The way leads through a link, or to what lies elsewhere as well. Who hears of it says no, and not why."""
 
 
-class Place(NamedTuple):
-    """A name in a folder that is open; without a folder, a path."""
+class Place:
+    """A name in a folder that is open until the place is left; without a folder, a path.
 
-    folder: int | None
-    name: str
-    follow: bool
-    """Whether the name itself may be a link."""
+    :param follow: whether the name itself may be a link
+    :param which: which folder it is, where that is known
+    """
+
+    __slots__ = ("folder", "follow", "name", "which")
+
+    def __init__(self, folder: int | None, name: str, follow: bool, which: Identity | None = None) -> None:
+        self.folder = folder
+        self.name = name
+        self.follow = follow
+        self.which = which
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder is not None:
+            os.close(self.folder)
 
 
 class IsDenied(Protocol):
@@ -51,10 +67,10 @@ class Way(Protocol):
     confined: bool
     """Whether what leads out is refused: links, and files with a second name somewhere else."""
 
-    def to(self, path: str) -> AbstractContextManager[Place]:
+    def to(self, path: str) -> Place:
         """Where something is that is looked at."""
 
-    def to_entry(self, path: str, *, whole: bool = False) -> AbstractContextManager[Place]:
+    def to_entry(self, path: str, *, whole: bool = False) -> Place:
         """The name itself, to be made, replaced, moved or removed; ``whole`` with all below it."""
 
     def make_folders(self, path: str) -> None:
@@ -78,33 +94,28 @@ class Beneath:
         self._spellings = Spellings()
         self._ways: dict[tuple[str, tuple[str, ...]], Identity] = {}
 
-    @contextmanager
-    def to(self, path: str) -> Iterator[Place]:
+    def to(self, path: str) -> Place:
         root, below = self._split(path)
         if below:
-            with self._folder(root, below[:-1], below[-1]) as folder:
-                yield Place(folder, below[-1], False)
-            return
+            return self._held(root, below[:-1], below[-1])
+        self._check_denied(root, ())
         try:
             folder = self._open_root(root)
         except NotADirectoryError:  # a file was named as a root; a link in its place was not
-            with self.to_entry(path) as place:
-                yield place
-            return
+            return self.to_entry(path)
         try:
-            self._check_denied(folder, ())
-            yield Place(folder, ".", True)
-        finally:
+            self._check_really_denied(folder, ())
+        except BaseException:
             os.close(folder)
+            raise
+        return Place(folder, ".", True)
 
-    @contextmanager
-    def to_entry(self, path: str, *, whole: bool = False) -> Iterator[Place]:
+    def to_entry(self, path: str, *, whole: bool = False) -> Place:
         root, below = self._split(path)
         above, name = (root, below) if below else (os.path.dirname(root), (os.path.basename(root),))
         if not name[-1]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        with self._folder(above, name[:-1], name[-1], whole=whole) as folder:
-            yield Place(folder, name[-1], False)
+        return self._held(above, name[:-1], name[-1], whole=whole)
 
     def make_folders(self, path: str) -> None:
         root, below = self._split(path)
@@ -113,14 +124,14 @@ class Beneath:
         os.makedirs(root, exist_ok=True)
         os.close(self._open_root(root))
         for count, name in enumerate(below):
-            with self._folder(root, below[:count], name) as folder:
+            with self._held(root, below[:count], name) as place:
                 try:
-                    os.mkdir(name, dir_fd=folder)
+                    os.mkdir(name, dir_fd=place.folder)
                 except FileExistsError:
-                    self._refuse_no_folder(Place(folder, name, False))
+                    self._refuse_no_folder(place)
 
     def is_spelt(self, place: Place) -> bool:
-        return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name)
+        return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name, place.which)
 
     def strays(self, path: str) -> bool:
         """Whether the path, as far as something is there, goes through a link, to a file with a second name, or by
@@ -131,7 +142,8 @@ class Beneath:
         root, below = self._split(path)
         here = self._open_root(root)
         try:
-            self._check_denied(here, below)
+            self._check_denied(root, below)
+            self._check_really_denied(here, below)
             for name in below:
                 found = _entry(here, name)
                 if found is None:
@@ -182,27 +194,39 @@ class Beneath:
         finally:
             os.close(here)
 
-    @contextmanager
-    def _folder(self, root: str, below: tuple[str, ...], name: str, *, whole: bool = False) -> Iterator[int]:
-        """The open folder that holds, or will hold, a name."""
-        top = folder = self._open_root(root)
-        try:
-            self._check_denied(top, (*below, name), whole=whole)
-            if below:
-                folder = open_beneath(top, below)
-                if self._ways.get((root, below)) != identity(folder):
-                    self._walk(top, root, below)
-            yield folder
-        finally:
-            os.close(top)
-            if folder != top:
-                os.close(folder)
+    def _held(self, root: str, below: tuple[str, ...], name: str, *, whole: bool = False) -> Place:
+        """A name in the folder that holds it, or will."""
+        self._check_denied(root, (*below, name), whole=whole)
+        folder = self._known(root, below)
+        if folder is None:
+            top = self._open_root(root)
+            try:
+                self._check_really_denied(top, (*below, name), whole=whole)
+                folder = self._walk(top, root, below)
+            finally:
+                os.close(top)
+        return Place(folder, name, False, identity(folder))
 
-    def _walk(self, top: int, root: str, below: tuple[str, ...]) -> None:
-        """Go the way name by name; FileNotFoundError where one of them is only taken for another.
+    def _known(self, root: str, below: tuple[str, ...]) -> int | None:
+        """A folder that was gone to before, opened in one step where no link is on the whole way: it is what it is
+        called, and all that is checked on the longer way is known of it. Else None."""
+        call = _kernel_call()
+        if call is None or (root, below) not in self._ways:
+            return None
+        folder, _ = call(_TOP, os.fsencode("/".join((root, *below))), _LINKLESS)
+        if folder >= 0 and self._ways.get((root, below)) != identity(folder):
+            os.close(folder)
+            return None
+        return folder if folder >= 0 else None
 
-        A way through folders that all tell names apart need not be gone again.
+    def _walk(self, top: int, root: str, below: tuple[str, ...]) -> int:
+        """The folder at the end of a way that is gone name by name, for its spelling: FileNotFoundError where one of
+        the names is only taken for another. A way through folders that all tell names apart need not be gone again.
         """
+        folder = open_beneath(top, below)
+        if not below or self._ways.get((root, below)) == identity(folder):
+            return folder
+        os.close(folder)
         here, exact = os.dup(top), True
         try:
             for name in below:
@@ -211,18 +235,24 @@ class Beneath:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
                 above, here = here, open_beneath(here, (name,))
                 os.close(above)
-            if exact:
-                if len(self._ways) >= _MOST_WAYS:
-                    self._ways.clear()
-                self._ways[root, below] = identity(here)
-        finally:
+        except BaseException:
             os.close(here)
+            raise
+        if exact:
+            if len(self._ways) >= _MOST_WAYS:
+                self._ways.clear()
+            self._ways[root, below] = identity(here)
+        return here
 
-    def _check_denied(self, top: int, below: tuple[str, ...], *, whole: bool = False) -> None:
+    def _check_denied(self, root: str, below: tuple[str, ...], *, whole: bool = False) -> None:
+        if self._is_denied("/".join((root, *below)), whole=whole):
+            raise CrossedError(errno.EXDEV, "denied")
+
+    def _check_really_denied(self, top: int, below: tuple[str, ...], *, whole: bool = False) -> None:
         """A root that is a link may lead into what is denied under its real name. Below it there are no links."""
         real = _real_path(top)
-        if real is not None and self._is_denied("/".join((real, *below)), whole=whole):
-            raise CrossedError(errno.EXDEV, "denied")
+        if real is not None:
+            self._check_denied(real, below, whole=whole)
 
     def _refuse_no_folder(self, place: Place) -> None:
         found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -237,12 +267,11 @@ class Anywhere:
 
     confined = False
 
-    @contextmanager
-    def to(self, path: str) -> Iterator[Place]:
-        yield Place(None, path, True)
+    def to(self, path: str) -> Place:
+        return Place(None, path, True)
 
-    def to_entry(self, path: str, *, whole: bool = False) -> AbstractContextManager[Place]:
-        return self.to(path)
+    def to_entry(self, path: str, *, whole: bool = False) -> Place:
+        return Place(None, path, True)
 
     def make_folders(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -253,16 +282,11 @@ class Anywhere:
 
 def open_beneath(top: int, names: tuple[str, ...]) -> int:
     """A folder below an open one, reached through no link; CrossedError where there is one."""
-    if _kernel_call() is not None:
-        return _open_at_once(top, names)
-    return _open_by_name(top, names)
-
-
-def _open_at_once(top: int, names: tuple[str, ...]) -> int:
     call = _kernel_call()
-    assert call is not None
+    if call is None or not names:
+        return _open_by_name(top, names)
     while True:
-        fd, number = call(top, os.fsencode("/".join(names)))
+        fd, number = call(top, os.fsencode("/".join(names)), _BENEATH)
         if fd >= 0:
             return fd
         if number in (errno.ELOOP, errno.EXDEV):
@@ -318,8 +342,8 @@ def _real_path(folder: int) -> str | None:
 
 
 @cache
-def _kernel_call() -> Callable[[int, bytes], tuple[int, int]] | None:
-    """Linux's own way to open something below a folder; None where it is not to be had."""
+def _kernel_call() -> Callable[[int, bytes, int], tuple[int, int]] | None:
+    """Linux's own way to open a folder and say what must not be on the way; None where it is not to be had."""
     if not hasattr(os, "O_PATH"):
         return None
     import ctypes
@@ -327,17 +351,17 @@ def _kernel_call() -> Callable[[int, bytes], tuple[int, int]] | None:
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
-    how = How(_FOLDER, 0, _BENEATH)
+    hows = {resolve: How(_FOLDER, 0, resolve) for resolve in (_BENEATH, _LINKLESS)}
     syscall = ctypes.CDLL(None, use_errno=True).syscall
-    size, given = ctypes.sizeof(how), ctypes.byref(how)
+    size, given = ctypes.sizeof(How), {resolve: ctypes.byref(how) for resolve, how in hows.items()}
 
-    def call(folder: int, path: bytes) -> tuple[int, int]:
-        fd: int = syscall(_OPENAT2, folder, path, given, size)
+    def call(folder: int, path: bytes, resolve: int) -> tuple[int, int]:
+        fd: int = syscall(_OPENAT2, folder, path, given[resolve], size)
         return fd, 0 if fd >= 0 else ctypes.get_errno()
 
     root = os.open("/", _FOLDER)
     try:
-        fd, number = call(root, b".")
+        fd, number = call(root, b".", _BENEATH)
     finally:
         os.close(root)
     if fd >= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from agentm.errors import InvalidPathError
@@ -178,6 +178,7 @@ def check_path(path: object) -> str:
     return path
 
 
+@lru_cache(maxsize=4096)
 def segments(path: str) -> tuple[str, ...]:
     """The names that an absolute path leads through, with ``.``, ``..`` and empty ones taken out.
 

@@ -131,8 +131,12 @@ class Disk:
 
     def _bytes(self, place: Place) -> bytes:
         with self._open(place, os.O_RDONLY) as fd:
-            pieces = []
-            while piece := os.read(fd, 1 << 20):
+            size = os.fstat(fd).st_size
+            data = os.read(fd, size + 1)
+            if len(data) == size:
+                return data
+            pieces = [data]
+            while piece := os.read(fd, 1 << 20):  # it grows meanwhile, or does not know its size
                 pieces.append(piece)
         return b"".join(pieces)
 

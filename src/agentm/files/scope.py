@@ -58,7 +58,7 @@ class ScopedStorageScope:
         self.write = _prefixes("write", write)
         self.always_deny = (*_floor(), *_prefixes("always_deny", always_deny or ()))
         self._allowed = {READ: [segments(one) for one in self.read], WRITE: [segments(one) for one in self.write]}
-        self._denied = {_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny)
+        self._denied = frozenset({_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny))
 
     def check(self, kind: str, path: str) -> str:
         """The path in its plain form if it may be read or written, else BoundaryError."""
@@ -95,10 +95,7 @@ class ScopedStorageScope:
 
     def is_denied(self, path: str, *, whole: bool = False) -> bool:
         """Whether the floor covers a path, in any spelling; with ``whole`` also whether it lies below the path."""
-        names = _folded(segments(path))
-        if any(names[:count] in self._denied for count in range(len(names) + 1)):
-            return True
-        return whole and any(denied[: len(names)] == names for denied in self._denied)
+        return _is_denied(self._denied, path, whole)
 
     def refusal(self, kind: str, path: str, why: str = "outside the scope") -> BoundaryError:
         return BoundaryError(kind, path, self.read if kind == READ else self.write, why)
@@ -138,12 +135,15 @@ def _real(paths: Iterable[str]) -> set[Names]:
     return {_folded(segments(os.path.realpath(path))) for path in paths if os.path.lexists(path)}
 
 
+@lru_cache(maxsize=4096)  # asked of every path that is used, and of where it really is
+def _is_denied(denied: frozenset[Names], path: str, whole: bool) -> bool:
+    names = _folded(segments(path))
+    if any(names[:count] in denied for count in range(len(names) + 1)):
+        return True
+    return whole and any(one[: len(names)] == names for one in denied)
+
+
 def _folded(names: Names) -> Names:
     """One form for all spellings that some disk takes for the same, as far as names and their order go."""
-    return tuple(map(_folded_name, names))
-
-
-@lru_cache(maxsize=4096)
-def _folded_name(name: str) -> str:
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold())
-    return folded.rstrip(". ") or folded
+    folded = (unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold()) for name in names)
+    return tuple(name.rstrip(". ") or name for name in folded)
