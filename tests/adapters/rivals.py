@@ -41,6 +41,12 @@ def let_go(role: str, store: str, directory: str, names: str, times: int) -> lis
         return [json.loads(process.communicate(timeout=240)[0]) for process in started]
 
 
+def wait() -> None:
+    """Say that everything slow is done, the imports above all, and wait for the parent's word."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
 def edit(backend: Any, name: str, times: int) -> Any:
     """Own lines are marked and added; a prize that both want is taken by one, and the other is shown by whom."""
     from anthropic.lib.tools import ToolError
@@ -48,6 +54,7 @@ def edit(backend: Any, name: str, times: int) -> Any:
     from agentm.adapters.anthropic_memory import AgentmMemoryTool
 
     tool = AgentmMemoryTool(backend)
+    wait()
     won: list[int] = []
     shown: list[int] = []
     for n in range(times):
@@ -76,6 +83,7 @@ def add(backend: Any, name: str, times: int) -> Any:
             pair: Any = [{"role": "user", "content": f"{name}{n}"}, {"role": "assistant", "content": f"{name}{n}"}]
             await session.add_items(pair)
 
+    wait()
     asyncio.run(talk())
     return None
 
@@ -88,6 +96,7 @@ def pop(backend: Any, name: str, times: int) -> Any:
     async def take() -> list[Any]:
         return [await session.pop_item() for _ in range(times)]
 
+    wait()
     return asyncio.run(take())
 
 
@@ -96,7 +105,4 @@ if __name__ == "__main__":
 
     role, store, directory, name, times = sys.argv[1:]
     work = {"edit": edit, "add": add, "pop": pop}[role]
-    opened = make_store(store, directory)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(json.dumps(work(opened, name, int(times))))
+    print(json.dumps(work(make_store(store, directory), name, int(times))))

@@ -269,6 +269,23 @@ def test_no_spelling_leaves_the_folder(end):
     assert all(key == "agents" or f"{key}/".startswith("agents/one/") for key in tree(backend))
 
 
+def test_a_link_leads_nowhere_and_is_not_shown(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x").write_text("secret")
+    backend = DeviceLocalBackend(tmp_path / "store")
+    backend.write(Locator("memories/own"), "own")
+    (tmp_path / "store/memories/folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "store/memories/file").symlink_to(tmp_path / "outside/x")
+    tool = AgentmMemoryTool(backend)
+    for path in ("/memories/folder", "/memories/folder/x", "/memories/file", "/memories/folder/new"):
+        for command, more in commands_on(path):
+            said = answer(tool, command, **more)
+            assert said.startswith("! ")
+            assert "secret" not in said.replace("`secret`", "")
+    assert answer(tool, "view", path="/memories").splitlines()[1:] == ["3B\t/memories", "3B\t/memories/own"]
+    assert [path.read_text() for path in (tmp_path / "outside").iterdir()] == ["secret"]
+
+
 @pytest.mark.parametrize("name", ["report..final.md", "100%.md", "a%20b.md", "ünï côdé.md", "👨‍👩‍👧.md", "..hidden"])
 def test_odd_names_that_are_only_names_are_kept_as_they_are(ask, backend, name):
     assert (

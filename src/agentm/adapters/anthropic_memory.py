@@ -18,6 +18,8 @@ from urllib.parse import unquote
 
 from agentm.adapters._extras import missing
 from agentm.errors import AgentmError, BoundaryError, ConcurrentModificationError, NotTextError
+from agentm.files.scope import ScopedStorageScope
+from agentm.layers.scoped import ScopedBackend
 from agentm.records import record_class
 from agentm.seam import Locator, Remove, Rename, StorageBackend, require, update
 from agentm.selection import select_backend
@@ -137,8 +139,11 @@ class _Folder:
     """The commands on one folder of a store."""
 
     def __init__(self, backend: StorageBackend | None, folder: str) -> None:
-        self._backend = select_backend() if backend is None else backend
-        self._top = _Place(_TOP, self._backend.resolve(folder))
+        store = select_backend() if backend is None else backend
+        self._top = _Place(_TOP, store.resolve(folder))
+        # The folder is the model's whole world: not even a link in it leads out.
+        here = [f"/{self._top.locator.key}"]
+        self._backend = ScopedBackend(store, ScopedStorageScope(read=here, write=here))
 
     def view(self, command: ViewCommand) -> str:
         place = self._place(command.path)
@@ -276,7 +281,7 @@ class _Folder:
             entry = _Place(f"{place.path}/{child.name}", child)
             try:
                 info = self._backend.info(child)
-            except FileNotFoundError:  # gone since it was listed
+            except (FileNotFoundError, BoundaryError):  # gone since it was listed, or a link
                 continue
             if not info.is_dir:
                 lines = [(info.size, entry.path)]
