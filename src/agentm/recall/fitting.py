@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from agentm.context.front_matter import front_matter
@@ -26,16 +27,22 @@ class Shown:
     content: str
 
 
-def fitted(shown: list[Shown], budget: int, query: str, *, own: str) -> tuple[list[Found], str]:
-    """What fits, as entries and as markdown; ``own`` is what the addresses of the caller's own memories begin with."""
-    everything = [_fuller(one)[0] for one in shown]
-    if _fit_together(everything, budget - _cost(FULL.header), FULL):
-        return everything, FULL.page(everything)
+def fitted(shown: list[Shown], budget: int, query: str, *, own: str) -> tuple[list[Found], str, int]:
+    """What fits, as entries and as markdown, and how many tokens that is.
+
+    ``own`` is what the addresses of the caller's own memories begin with.
+    """
+    everything = [next(_fuller(one)) for one in shown]
+    text = FULL.page(everything)
+    # Counted once and together, which is the usual case: there is room for all.
+    if _may_fit(text, budget) and (cost := tokens(text)) <= budget:
+        return everything, text, cost
     for form in (FULL,) if budget >= SMALL else short_forms(own):
         entries = _fitted(shown, budget, query, form)
         if entries:
-            return entries, form.page(entries)
-    return [], ""
+            text = form.page(entries)
+            return entries, text, tokens(text)
+    return [], "", 0
 
 
 def _fitted(shown: list[Shown], budget: int, query: str, form: Form) -> list[Found]:
@@ -52,17 +59,13 @@ def _fitted(shown: list[Shown], budget: int, query: str, form: Form) -> list[Fou
     return entries
 
 
-def _fit_together(entries: list[Found], left: int, form: Form) -> bool:
-    for one in entries:
-        if not _fits(one, left, form):
-            return False
-        left -= _cost(form.block(one))
-    return True
-
-
 def _fits(one: Found, room: int, form: Form) -> bool:
-    # A token is never less than a quarter of its bytes: what is far too long need not be counted.
-    return len(one.text) <= 4 * room and _cost(form.block(one)) <= room
+    return _may_fit(one.text, room) and _cost(form.block(one)) <= room
+
+
+def _may_fit(text: str, room: int) -> bool:
+    """A token is never less than a quarter of its bytes: what is far too long need not be counted."""
+    return len(text) <= 4 * room
 
 
 @lru_cache(maxsize=1_000)
@@ -71,14 +74,14 @@ def _cost(text: str) -> int:
     return tokens(text) + 1
 
 
-def _fuller(one: Shown) -> list[Found]:
+def _fuller(one: Shown) -> Iterator[Found]:
     """More than a brief word, the most first."""
     found = one.found
     _, body = front_matter(one.content)  # what stands above the text is said in the line above it
-    more = [replace(found, text=body, start=len(one.content) - len(body), end=len(one.content)), found]
+    yield replace(found, text=body, start=len(one.content) - len(body), end=len(one.content))
+    yield found
     if one.overview.strip():
-        more.append(replace(found, level=1, text=one.overview))
-    return more
+        yield replace(found, level=1, text=one.overview)
 
 
 def _in_brief(shown: list[Shown], left: int, query: str, form: Form, *, small: bool) -> list[Found]:

@@ -19,7 +19,6 @@ from agentm.context.uri import SCHEME, parse_uri
 from agentm.errors import AgentmError, InvalidQueryError
 from agentm.index.account import NOTES, AccountIndex
 from agentm.index.catalogue import Edge, Held, Row
-from agentm.recall.budget import tokens
 from agentm.recall.fitting import Shown, fitted
 from agentm.recall.results import Found, Recall
 from agentm.records import record_class, replace
@@ -90,10 +89,10 @@ def recall(
     candidates.sort(key=lambda one: -one.score)
     held = _held(index, candidates, wanted, at_once=limit)
     shown, all_read = _all_read(store, ctx, held, limit, max(deadline, time.monotonic() + _READING))
-    entries, text = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
+    entries, text, cost = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
     complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
     left_out = len(shown) - len(entries)
-    return Recall(query, tuple(entries), budget, tokens(text), left_out, complete, text, len(caught.being_edited))
+    return Recall(query, tuple(entries), budget, cost, left_out, complete, text, len(caught.being_edited))
 
 
 def _checked(query: str, budget: int, limit: int) -> str:
