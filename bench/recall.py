@@ -270,27 +270,31 @@ def build(place: Place, again: bool) -> JSON:
 
 
 def search(place: Place, queries: list[str], rounds: int) -> JSON:
-    """Recall, the search in it, and the bare query of that search, in turns, query by query."""
+    """Recall, the search in it, and the bare query of that search, in turns.
+
+    Each is at another of the queries: what one has just looked at is at hand for the next, and would make it cheaper.
+    """
     from agentm.index.ranking import ask, looked_at, ranked, wanted_by
 
     opened = place.opened(kept=20 * len(queries))
     index = opened.index()
     schema, searcher = index.fulltext.schema, index.fulltext.searcher()
     many = looked_at(10)
+    bare = {query: wanted_by(schema, ask(searcher, query)) for query in queries}
     with Memory(opened, CTX) as memory:
         found = [[number_of(one.uri) for one in memory.recall(query)] for query in queries]
-        times: dict[str, list[float]] = {"recall": [], "search": [], "query": []}
-        for query in queries * rounds:
-            bare = wanted_by(schema, ask(searcher, query))
-            moments = [time.perf_counter()]
-            memory.recall(query)
-            moments.append(time.perf_counter())
-            ranked(searcher, schema, query, many=many)
-            moments.append(time.perf_counter())
-            searcher.search(bare, many, count=False)
-            moments.append(time.perf_counter())
-            for name, started, ended in zip(times, moments, moments[1:], strict=False):
-                times[name].append(ended - started)
+        actions: dict[str, Callable[[str], object]] = {
+            "recall": memory.recall,
+            "search": lambda query: ranked(searcher, schema, query, many=many),
+            "query": lambda query: searcher.search(bare[query], many, count=False),
+        }
+        times: dict[str, list[float]] = {name: [] for name in actions}
+        for at in range(rounds * len(queries)):
+            for place_in_turn, (name, action) in enumerate(actions.items()):
+                query = queries[(at + place_in_turn * len(queries) // len(actions)) % len(queries)]
+                started = time.perf_counter()
+                action(query)
+                times[name].append(time.perf_counter() - started)
     index.close()
     return {"times": times, "found": found}
 
