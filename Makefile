@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-LOCK   := requirements-dev.lock
+LOCK   := requirements.lock
+DEV    := requirements-dev.lock
 UV     := uv==0.13.7
 PIP    := $(PY) -m pip --disable-pip-version-check --quiet
 
@@ -22,7 +24,7 @@ OWN_HOME := env -u AGENTM_INSTALL_PREFIX -u MEMORY_VAULT_PATH -u XDG_CACHE_HOME 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see agentm work: the doctor, a first write and read, a first memory recalled (home: .run)
+run: $(RUNS) ## see agentm work: the doctor, a first write and read, a first memory recalled (home: .run)
 	@mkdir -p "$(RUN_HOME)"
 	@echo '$$ agentm doctor' && $(OWN_HOME) $(PY) -m agentm doctor
 	@echo '$$ python examples/first_steps.py' && $(OWN_HOME) $(PY) examples/first_steps.py
@@ -48,17 +50,20 @@ crash: $(READY) ## the long crash and race tests, at full counts
 	@tools/test-deps.sh crash
 	$(PY) -m pytest $(LONG) -s -m lab
 
-fuzz: $(READY) ## the property tests, many more examples each
+fuzz: $(READY) ## the property tests, many more examples each; a million attempts to leave a scope
 	$(PY) -m pytest $(LONG) -m "hypothesis and not lab" --hypothesis-profile=fuzz
+	$(PY) -m pytest $(LONG) -n 2 -m lab tests/files
 
 bench: $(READY) ## the benchmarks, one table each
 	@for script in bench/*.py; do echo "== $$script"; $(OWN_HOME) $(PY) "$$script" || exit 1; done
 
 lock: $(READY) ## bring the locked dependencies up to date
 	$(PIP) install "$(UV)"
-	$(PY) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-	    --upgrade --no-config --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    --quiet --output-file $(LOCK)
+	for group in build:$(LOCK) dev:$(DEV); do \
+	    $(PY) -m uv pip compile pyproject.toml --group $${group%%:*} --universal --python-version 3.11 --generate-hashes \
+	        --upgrade --no-config --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	        --quiet --output-file $${group#*:} || exit 1; \
+	done
 
 clean: ## remove everything these commands made
 	rm -rf $(VENV) .run .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
@@ -68,7 +73,12 @@ clean: ## remove everything these commands made
 test-deps:
 	@if [ "$$CI" = true ]; then tools/test-deps.sh; fi
 
-$(READY): pyproject.toml $(LOCK)
+# Working on agentm needs much that using it does not.
+$(READY): $(RUNS) $(DEV)
+	$(PIP) install --require-hashes -r $(DEV)
+	@touch $@
+
+$(RUNS): pyproject.toml $(LOCK)
 	@command -v "$(PYTHON)" >/dev/null || \
 	    { echo "make: there is no '$(PYTHON)'; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

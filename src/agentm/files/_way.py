@@ -140,10 +140,25 @@ class Beneath:
         For stores that open by path: it says what is so now, not what will be when they do.
         """
         root, below = self._split(path)
+        if not below:
+            return False
+        try:
+            with self._held(root, below[:-1], below[-1]) as place:
+                found = _entry(place.folder, place.name)
+                return found is not None and (is_link(found) or not self.is_spelt(place))
+        except CrossedError:
+            return True
+        except ValueError:
+            return False  # no name that a disk could have
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+                raise
+            return self._strays_so_far(root, below)
+
+    def _strays_so_far(self, root: str, below: tuple[str, ...]) -> bool:
+        """The same of a way that ends before its last folder."""
         here = self._open_root(root)
         try:
-            self._check_denied(root, below)
-            self._check_really_denied(here, below)
             for name in below:
                 found = _entry(here, name)
                 if found is None:
@@ -322,11 +337,9 @@ def is_link(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
 
 
-def _entry(folder: int, name: str) -> os.stat_result | None:
+def _entry(folder: int | None, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except ValueError:
-        return None  # no name that a disk could have
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
             return None
@@ -356,6 +369,8 @@ def _kernel_call() -> Callable[[int, bytes, int], tuple[int, int]] | None:
     size, given = ctypes.sizeof(How), {resolve: ctypes.byref(how) for resolve, how in hows.items()}
 
     def call(folder: int, path: bytes, resolve: int) -> tuple[int, int]:
+        if b"\0" in path:
+            raise ValueError("embedded null byte")  # as os.open says; C would take what stands before it
         fd: int = syscall(_OPENAT2, folder, path, given[resolve], size)
         return fd, 0 if fd >= 0 else ctypes.get_errno()
 
