@@ -18,32 +18,34 @@ def _text(name: str) -> str:
         return file.read()
 
 
-def _entries() -> list[str]:
-    """The lock's requirements, each with its hashes, comments left out."""
-    bare = re.sub(r"^\s*#.*\n", "", _text("requirements-dev.lock"), flags=re.MULTILINE)
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+
+
+def _entries(lock: str) -> list[str]:
+    """A lock's requirements, each with its hashes, comments left out."""
+    bare = re.sub(r"^\s*#.*\n", "", _text(lock), flags=re.MULTILINE)
     return re.split(r"\n(?=\S)", bare.strip())
 
 
-def test_every_locked_requirement_is_pinned_by_hash():
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_requirement_is_pinned_by_hash(lock):
     pinned = re.compile(r"[a-z0-9-]+==\S+( ; [^\\]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\\n)?)+")
-    assert [entry.splitlines()[0] for entry in _entries() if not pinned.fullmatch(entry)] == []
+    assert [entry.splitlines()[0] for entry in _entries(lock) if not pinned.fullmatch(entry)] == []
 
 
-def test_the_lock_names_no_host_and_no_machine():
-    assert (
-        re.findall(r"\w+://\S*|--(?:extra-)?index\S*|--find-links|@ \S+|(?<![\w.])/\w+", _text("requirements-dev.lock"))
-        == []
-    )
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_names_no_host_and_no_machine(lock):
+    assert re.findall(r"\w+://\S*|--(?:extra-)?index\S*|--find-links|@ \S+|(?<![\w.])/\w+", _text(lock)) == []
 
 
-def test_the_lock_covers_what_pyproject_asks_for():
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_covers_what_pyproject_asks_for(lock):
     settings = tomllib.loads(_text("pyproject.toml"))
-    asked = [
-        *settings["dependency-groups"]["dev"],
-        *settings["build-system"]["requires"],
-        *settings["project"]["dependencies"],
-    ]
-    locked = {entry.partition("==")[0] for entry in _entries()}
+    asked = [*settings["build-system"]["requires"], *settings["project"]["dependencies"]]
+    if lock == "requirements-dev.lock":
+        asked += [one for one in settings["dependency-groups"]["dev"] if isinstance(one, str)]
+        asked += [one for extra in settings["project"]["optional-dependencies"].values() for one in extra]
+    locked = {entry.partition("==")[0] for entry in _entries(lock)}
     assert {re.split(r"[<>=~!;\[ ]", requirement)[0] for requirement in asked} <= locked
 
 

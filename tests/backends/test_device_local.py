@@ -14,6 +14,7 @@ import pytest
 import agentm
 from agentm import Capabilities, DeviceLocalBackend, InvalidLocatorError, Locator, StoreError
 from agentm.backends import device_local
+from agentm.records import field_names
 
 HOLD_A_TEMP = """
 import sys
@@ -188,7 +189,7 @@ def test_another_file_system_below_the_root_is_written_to_as_well(backend: Devic
 
 @pytest.mark.spec("SEAM-04")
 def test_all_flags_are_false_by_default() -> None:
-    assert not any(getattr(Capabilities(), name) for name in Capabilities.__slots__)
+    assert not any(getattr(Capabilities(), name) for name in field_names(Capabilities))
     assert agentm.Capabilities is Capabilities
 
 

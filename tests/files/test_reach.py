@@ -69,7 +69,7 @@ def test_nothing_said_is_nothing_reached() -> None:
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(text: str, tokens: dict[str, str]) -> None:
     with pytest.raises(ReachError) as caught:
-        parse_reach(text, **tokens)  # type: ignore[arg-type]
+        parse_reach(text, **tokens)
     assert caught.value.code == "reach_invalid"
     assert "\n" not in str(caught.value)
 

@@ -37,8 +37,8 @@ from agentm.seam import (
 from agentm.selection import select_backend
 
 try:
-    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
-    from fsspec.utils import stringify_path  # type: ignore[import-untyped]
+    from fsspec.spec import AbstractFileSystem
+    from fsspec.utils import stringify_path
 except ImportError as cause:
     raise missing("fsspec", cause) from cause
 
