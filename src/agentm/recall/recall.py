@@ -143,7 +143,8 @@ class _Candidate(NamedTuple):
 
     @property
     def why(self) -> dict[str, float]:
-        return {**(self.hit.why if self.hit else {}), **self.more}
+        """Rounded: so are the numbers of the ranker."""
+        return {**(self.hit.why if self.hit else {}), **{name: round(more, 4) for name, more in self.more.items()}}
 
 
 def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float) -> list[_Candidate]:
@@ -299,14 +300,14 @@ def _all_read(
     """The best of them with what the store holds of each; False if time was up before there were as many as wanted."""
     shown: list[Shown] = []
     for one in candidates:
-        if len(shown) == limit:
-            break
         if shown and time.monotonic() > deadline:
             return shown, False
         found = _read_again(backend, ctx, one)
         if found is not None:
             shown.append(found)
-    return shown, len(shown) == limit or time.monotonic() <= deadline
+        if len(shown) == limit:
+            return shown, True  # before the next one is looked up
+    return shown, time.monotonic() <= deadline
 
 
 def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Held) -> Shown | None:
@@ -334,7 +335,7 @@ def _read_again(backend: StorageBackend, ctx: RequestContext, one: _Held) -> Sho
         start=start,
         end=end,
         actor=now.actor,
-        why={name: round(value, 4) for name, value in candidate.why.items()},
+        why=candidate.why,
     )
     return Shown(found, now.overview or "", now.content)
 
