@@ -202,6 +202,34 @@ def test_a_link_that_is_moved_to_where_a_root_was_is_no_root(tmp_path: Path) -> 
         run(storage.read(f"{tmp_path}/work/sub/secret"))
 
 
+def test_a_link_that_was_named_is_followed_within_what_may_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/a").write_text("meant")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/work").symlink_to("../elsewhere")
+    work = f"{tmp_path}/top/work"
+    storage = ScopedStorage(FsStorage(), ScopedStorageScope([f"{tmp_path}/top", work], [work]))
+    assert run(storage.read(f"{work}/a")) == "meant"
+    run(storage.write(f"{work}/b", "written"))
+    assert (tmp_path / "elsewhere/b").read_text() == "written"
+
+
+def test_a_scope_of_everything_still_has_its_floor_and_follows_no_link(tmp_path: Path) -> None:
+    here = tmp_path.resolve()
+    (here / "a").write_text("inside")
+    (here / "link").symlink_to("a")
+    storage = ScopedStorage(FsStorage(), ScopedStorageScope(["/"], ["/"], [f"{here}/denied"]))
+    assert run(storage.read(f"{here}/a")) == "inside"
+    run(storage.write(f"{here}/b", "new"))
+    assert run(storage.list(str(here))) == ["a", "b", "link"]
+    assert run(storage.list("/")) == sorted(os.listdir("/"))
+    for path in (f"{here}/link", f"{here}/denied", f"{here}/DENIED/x", "/etc/passwd", "/proc/self/environ"):
+        with pytest.raises(BoundaryError):
+            run(storage.read(path))
+    with pytest.raises(BoundaryError):
+        run(storage.remove(str(here), recursive=True))
+
+
 def test_what_may_only_be_written_is_not_moved_above_what_may_be_read() -> None:
     inner = InMemoryStorage()
     run(inner.write("/drop/box/a", "not for reading"))

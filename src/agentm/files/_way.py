@@ -81,15 +81,12 @@ class Way(Protocol):
 
 
 class Beneath:
-    """Only below some roots. The roots themselves may be links: whoever named them meant what they lead to.
-
-    Of roots within one another the outermost counts: what lies below it can be moved and replaced by whom it is for.
-    """
+    """Only below some roots. The roots themselves may be links: whoever named them meant what they lead to."""
 
     confined = True
 
     def __init__(self, roots: Sequence[str], is_denied: IsDenied) -> None:
-        self._roots = sorted({segments(root) for root in roots}, key=len)
+        self._roots = sorted({segments(root) for root in roots}, key=len, reverse=True)
         self._is_denied = is_denied
         self._spellings = Spellings()
         self._ways: dict[tuple[str, tuple[str, ...]], Identity] = {}

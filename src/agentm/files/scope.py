@@ -60,6 +60,15 @@ class ScopedStorageScope:
         self._allowed = {READ: [segments(one) for one in self.read], WRITE: [segments(one) for one in self.write]}
         self._denied = frozenset({_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny))
 
+    @property
+    def roots(self) -> list[str]:
+        """The prefixes that may be taken for what they lead to, also if they are links.
+
+        Not those within what may be written: whoever the scope is for could put something else in their place.
+        """
+        every = {one: segments(one) for one in (*self.read, *self.write)}
+        return [one for one, names in every.items() if not names or not self.covers(WRITE, names[:-1])]
+
     def check(self, kind: str, path: str) -> str:
         """The path in its plain form if it may be read or written, else BoundaryError."""
         names = self._names(kind, path)

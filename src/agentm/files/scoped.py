@@ -28,8 +28,7 @@ class ScopedStorage:
 
     def __init__(self, inner: Storage, scope: ScopedStorageScope) -> None:
         self._scope = scope
-        roots = (*scope.read, *scope.write)
-        self._inner = inner.beneath(roots, scope.is_denied) if isinstance(inner, Confinable) else inner
+        self._inner = inner.beneath(scope.roots, scope.is_denied) if isinstance(inner, Confinable) else inner
 
     @property
     def scope(self) -> ScopedStorageScope:
