@@ -11,6 +11,7 @@ from agentm import DeviceLocalBackend, MemoryBackend
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.seam import Capabilities, Locator
+from tests.adapters.meanwhile import Meanwhile
 from tests.adapters.needs import library
 from tests.backends.stores import make_store
 
@@ -216,6 +217,37 @@ def test_an_absolute_path_stays_in_the_folder(files, store):
     assert store.read(Locator("files/etc/passwd")) == "x"
 
 
+def test_a_link_leads_nowhere_and_is_not_shown(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("secret")
+    store = DeviceLocalBackend(tmp_path / "store")
+    files = AgentmBackend(store)
+    files.write("/own.md", "own")
+    (tmp_path / "store/files/folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "store/files/file.md").symlink_to(tmp_path / "outside/x.md")
+    assert paths(files.ls("/").entries) == paths(files.glob("*").matches) == ["/own.md"]
+    assert files.grep("secret").matches == []
+    for path in ("/folder", "/folder/x.md", "/file.md", "/folder/new.md"):
+        said = [
+            files.read(path),
+            files.write(path, "x"),
+            files.edit(path, "s", "x"),
+            files.delete(path),
+            files.ls(path),
+        ]
+        assert all("secret" not in error_of(one) for one in said)
+    assert [(one.name, one.read_text()) for one in (tmp_path / "outside").iterdir()] == [("x.md", "secret")]
+
+
+def test_the_folder_can_be_all_of_the_store(store):
+    files = AgentmBackend(store, folder="")
+    files.write("/a/b.md", "x")
+    assert store.read(Locator("a/b.md")) == "x"
+    assert paths(files.glob("*").matches) == ["/a/b.md"]
+    assert files.delete("/").error is None
+    assert files.ls("/").entries == []
+
+
 def test_a_scope_refuses_and_says_no_more(store):
     store.write(Locator("files/theirs/b.md"), "secret")
     store.write(Locator("files/mine/a.md"), "mine")
@@ -269,20 +301,34 @@ def test_the_asynchronous_twins(files):
     asyncio.run(both())
 
 
-def _edit_lines(root, who, many):
+def test_an_edit_keeps_what_somebody_else_wrote_meanwhile(store):
+    shared = Meanwhile(store)
+    files = AgentmBackend(shared)
+    files.write("/a.md", "tea")
+    shared.happens = lambda: AgentmBackend(store).write("/a.md", "tea and coffee")
+    assert files.edit("/a.md", "tea", "milk").occurrences == 1
+    assert content(files, "/a.md") == "milk and coffee"
+    shared.happens = lambda: AgentmBackend(store).write("/a.md", "gone")
+    assert "not found in file" in error_of(files.edit("/a.md", "milk", "tea"))
+    assert content(files, "/a.md") == "gone"
+
+
+def _edit_lines(root, who, many, together):
     files = AgentmBackend(DeviceLocalBackend(root))
-    errors = [files.edit("/a.md", f"{who}{n:02d} open", f"{who}{n:02d} done").error for n in range(many)]
+    together.wait(60)
+    errors = [files.edit("/a.md", f"{who}{n:03d} open", f"{who}{n:03d} done").error for n in range(many)]
     raise SystemExit(any(errors))
 
 
 @pytest.mark.slow
 def test_two_processes_edit_one_file_and_lose_nothing(tmp_path):
-    many = 40
-    lines = [f"{who}{n:02d} open" for who in "ab" for n in range(many)]
+    many = 300
+    lines = [f"{who}{n:03d} open" for who in "ab" for n in range(many)]
     files = AgentmBackend(DeviceLocalBackend(tmp_path))
     files.write("/a.md", "\n".join(lines))
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_edit_lines, args=(str(tmp_path), who, many)) for who in "ab"]
+    together = context.Barrier(2)
+    workers = [context.Process(target=_edit_lines, args=(str(tmp_path), who, many, together)) for who in "ab"]
     for worker in workers:
         worker.start()
     for worker in workers:

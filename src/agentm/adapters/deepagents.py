@@ -11,7 +11,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from agentm.adapters._extras import missing
-from agentm.errors import AgentmError, InvalidLocatorError, NotFoundError, NotTextError
+from agentm.errors import AgentmError, BoundaryError, InvalidLocatorError, NotFoundError, NotTextError
+from agentm.files.scope import ScopedStorageScope
+from agentm.layers.scoped import ScopedBackend
 from agentm.seam import ROOT, Info, Locator, Remove, StorageBackend, require, update
 from agentm.selection import select_backend
 
@@ -55,8 +57,11 @@ class AgentmBackend(BackendProtocol):
     """
 
     def __init__(self, backend: StorageBackend | None = None, *, folder: str = FOLDER) -> None:
-        self._backend = select_backend() if backend is None else backend
-        self._root = self._backend.resolve(folder)
+        store = select_backend() if backend is None else backend
+        self._root = store.resolve(folder)
+        # The folder is the agent's whole world: not even a link in it leads out.
+        here = [f"/{self._root.key}"]
+        self._backend = ScopedBackend(store, ScopedStorageScope(read=here, write=here))
 
     # Looking.
 
@@ -192,8 +197,8 @@ class AgentmBackend(BackendProtocol):
         for child in self._backend.list(place):
             try:
                 yield self._backend.info(child)
-            except FileNotFoundError:
-                continue  # gone since it was listed
+            except (FileNotFoundError, BoundaryError):
+                continue  # gone since it was listed, or a link
 
     def _matching(self, path: str | None, pattern: str | None) -> list[Info]:
         """The files at or below a path whose way from there fits a pattern, sorted."""
