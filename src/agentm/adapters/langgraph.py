@@ -39,7 +39,6 @@ try:
         SearchOp,
         TTLConfig,
         get_text_at_path,
-        validate_op_namespace,
     )
 except ImportError as cause:
     raise missing("langgraph", cause) from cause
@@ -86,8 +85,6 @@ class AgentmStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """What is read is read before anything of the same batch is written; of two puts to one key the last wins."""
         asked = list(ops)
-        for op in asked:
-            validate_op_namespace(op)
         self._sweep_if_due()
         answers = [_within_reach(op, self._answer) for op in asked]
         for put in {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}.values():
