@@ -426,6 +426,15 @@ def test_the_asynchronous_twins(store):
     asyncio.run(both())
 
 
+def test_searches_that_come_first_all_at_once(store):
+    store.put(("n",), "a", {"text": "tea"})
+
+    async def all_at_once():
+        return await asyncio.gather(*(store.asearch(("n",), query="tea") for _ in range(8)))
+
+    assert [[item.score > 0 for item in found] for found in asyncio.run(all_at_once())] == [[True]] * 8
+
+
 # Time to live.
 
 

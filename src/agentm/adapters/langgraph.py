@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from agentm.adapters import _items
@@ -81,6 +82,7 @@ class AgentmStore(BaseStore):
         self._backend = select_backend() if backend is None else backend
         self._root = self._backend.resolve(folder)
         self._next_sweep = 0.0
+        self._alone = Lock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """What is read is read before anything of the same batch is written; of two puts to one key the last wins."""
@@ -192,8 +194,9 @@ class AgentmStore(BaseStore):
     def _keep_up(self) -> None:
         """Index what changed, whoever changed it; another process that is at it does it for all."""
         until = time.monotonic() + _PATIENCE
-        while not self._memory.catch_up().complete and time.monotonic() < until:
-            time.sleep(0.01)
+        with self._alone:  # threads that search first must not open an index each
+            while not self._memory.catch_up().complete and time.monotonic() < until:
+                time.sleep(0.01)
 
     @cached_property
     def _memory(self) -> Memory:
