@@ -103,6 +103,7 @@ def test_none_of_a_million_probes_gets_out(
 _piece = st.sampled_from((*NAMES, *SLASHES, *ENDINGS)) | st.text(max_size=6)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_no_path_that_can_be_thought_of_gets_out(data: st.DataObject) -> None:
     with scratch() as directory, world_on(directory) as world:
