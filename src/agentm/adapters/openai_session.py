@@ -10,15 +10,14 @@ file: two processes that add at once both land, and an item is popped once.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from agentm.adapters._extras import missing
+from agentm.adapters._file_names import file_name
 from agentm.context.names import checked_name
-from agentm.context.slugs import slug_of
 from agentm.errors import InvalidUriError, SessionFileError
 from agentm.seam import Locator, Remove, StorageBackend, require, update
 from agentm.selection import select_backend
@@ -137,19 +136,12 @@ class AgentmSession:
 
 
 def _file_name(session_id: str) -> str:
-    """The id itself where that is a safe name, else what can be read of it and a fingerprint.
-
-    No plain id holds the ``~`` in between, so no two ids share a file, also where case and accents are ignored.
-    """
     if not isinstance(session_id, str):
         raise SessionFileError(
             f"a session's id is text, not {type(session_id).__name__}; give one such as 'user-42'.",
             code="session_id_invalid",
         )
-    if _PLAIN_ID.fullmatch(session_id) and _is_name(session_id):
-        return f"{session_id}.jsonl"
-    fingerprint = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{slug_of(session_id, 'session')}~{fingerprint}.jsonl"
+    return f"{file_name(session_id, 'session')}.jsonl"
 
 
 def _is_name(text: str) -> bool:
