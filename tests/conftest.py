@@ -8,6 +8,9 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+# What tests share holds assertions too; said here, before anybody imports it.
+pytest.register_assert_rewrite("tests.backends.stores", "tests.context.nodes")
+
 # Timing limits per example say more about the machine than about the code.
 settings.register_profile("house", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=1_000)

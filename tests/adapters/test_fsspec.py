@@ -83,7 +83,7 @@ def test_a_url_leads_to_the_configured_store(home):
 
 @pytest.mark.usefixtures("registered")
 def test_pandas_reads_and_writes(fs):
-    pandas = library_or_skip("pandas")
+    pandas = library("pandas")
     table = pandas.DataFrame({"name": ["Ada", "Grace"], "cups": [2, 3]})
     options = {"backend": fs._backend}
     table.to_csv("agentm://notes/a.csv", index=False, storage_options=options)
@@ -91,16 +91,11 @@ def test_pandas_reads_and_writes(fs):
 
 
 def test_duckdb_reads(fs):
-    duckdb = library_or_skip("duckdb")
+    duckdb = library("duckdb")
     fs.pipe({"notes/a.csv": b"name,cups\nAda,2\n", "notes/b.csv": b"name,cups\nGrace,3\n"})
     with duckdb.connect() as database:
         database.register_filesystem(fs)
         assert database.sql("select sum(cups) from 'agentm://notes/*.csv'").fetchall() == [(5,)]
-
-
-def library_or_skip(name):
-    """Not needed by the adapter, so no reason to fail anywhere."""
-    return pytest.importorskip(name, reason=f"{name} is not installed")
 
 
 @pytest.mark.parametrize("mode", ["wb", "ab", "xb"])

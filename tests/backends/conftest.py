@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.backends.stores")
-
-from tests.backends.stores import PROTOCOLS, make_store  # noqa: E402  # after the line above, which it needs
+from tests.backends.stores import PROTOCOLS, make_store
 
 
 @pytest.fixture(params=PROTOCOLS)

@@ -51,7 +51,7 @@ def test_a_store_that_is_made_up_while_it_is_read_can_be_indexed_and_searched(tm
     asked = recall.targets(40, 10)
     answer: dict[str, Any] = recall.search(place, [corpus.query(number) for number in asked], 1)
     assert recall.hits(asked, answer["found"]) == 1
-    assert len(answer["times"]["recall"]) == len(answer["times"]["bare"]) == len(asked)
+    assert len(answer["times"]["recall"]) == len(answer["times"]["query"]) == len(asked)
     assert list(recall.unchanged(place, 1)["times"]) == ["kept up"]
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.backends.stores", "tests.context.nodes")
-
-from agentm.conformance.crashsim import scratch  # noqa: E402
-from agentm.context.contextfs import ContextFS  # noqa: E402  # after the line above
-from agentm.context.tenancy import RequestContext  # noqa: E402
-from tests.backends.stores import PROTOCOLS, make_store  # noqa: E402
-from tests.context.nodes import ALICE  # noqa: E402
-from tests.context.recording import Recording  # noqa: E402
+from agentm.conformance.crashsim import scratch
+from agentm.context.contextfs import ContextFS
+from agentm.context.tenancy import RequestContext
+from tests.backends.stores import PROTOCOLS, make_store
+from tests.context.nodes import ALICE
+from tests.context.recording import Recording
 
 
 @pytest.fixture(params=PROTOCOLS)
