@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -166,3 +166,48 @@ def test_a_record_can_be_taken_apart_by_match() -> None:
             assert (name, height) == ("hut", 2.0)
         case _:  # pragma: no cover
             pytest.fail("it did not match")
+
+
+def test_a_class_that_could_not_be_meant_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ValueError, match="shared"):
+
+        @record_class()
+        class Shared:
+            names: list[str] = []  # noqa: RUF012
+
+    with pytest.raises(TypeError, match="default"):
+
+        @record_class()
+        class Disordered:
+            first: int = 0
+            second: str  # type: ignore[misc]
+
+
+def test_what_belongs_to_the_class_is_no_field() -> None:
+    @record_class()
+    class Counted:
+        name: str
+        count: ClassVar[int] = 3
+
+    assert field_names(Counted) == ("name",)
+    assert Counted.count == 3
+
+
+def test_a_comparison_of_its_own_leaves_a_frozen_record_a_key() -> None:
+    @record_class(frozen=True)
+    class Folded:
+        name: str
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Folded) and other.name.lower() == self.name.lower()
+
+    assert Folded("A") == Folded("a")
+    assert hash(Folded("a")) == hash(Folded("a"))
+
+
+def test_slots_may_follow_a_class_without_them() -> None:
+    @record_class(frozen=True)
+    class Slotted(Open):
+        extra: int = 0
+
+    assert (Slotted("a", extra=2).name, Slotted("a", extra=2).extra) == ("a", 2)

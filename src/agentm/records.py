@@ -86,12 +86,13 @@ def _fields_of(cls: type) -> dict[str, _Field]:
 def _made(cls: type[T], *, frozen: bool, slots: bool, eq: bool) -> type[T]:
     own: dict[str, _Field] = {}
     for name, annotation in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 (inspect is what costs)
-        if str(annotation).startswith("ClassVar"):
+        if str(annotation).removeprefix("typing.").startswith("ClassVar"):
             continue
         given = cls.__dict__.get(name, _MISSING)
         own[name] = made = given if isinstance(given, _Field) else _Field(given, _MISSING, True)
         made.annotation = annotation
     fields = getattr(cls, _FIELDS, {}) | own
+    _check(cls, fields)
     if slots:
         cls = _with_slots(cls, own)
     else:
@@ -101,6 +102,8 @@ def _made(cls: type[T], *, frozen: bool, slots: bool, eq: bool) -> type[T]:
             elif one.default is not _MISSING:
                 setattr(cls, name, one.default)
     defined = set(cls.__dict__)
+    if "__eq__" in defined and cls.__dict__.get("__hash__") is None:
+        defined.discard("__hash__")  # Python's doing, not the class's
     for method, code in _methods(fields, frozen=frozen, eq=eq).items():
         if method not in defined or method in ("__getstate__", "__setstate__"):
             setattr(cls, method, code)
@@ -111,6 +114,19 @@ def _made(cls: type[T], *, frozen: bool, slots: bool, eq: bool) -> type[T]:
     for standard in ("__dataclass_fields__", "__dataclass_params__"):
         setattr(cls, standard, _AsDataclass(standard, frozen=frozen, eq=eq))
     return cls
+
+
+def _check(cls: type, fields: dict[str, _Field]) -> None:
+    """Refuse at once what would go wrong with the first record, or be shared by all of them."""
+    optional = ""
+    for name, one in fields.items():
+        if one.default is _MISSING and one.factory is _MISSING:
+            if optional:
+                raise TypeError(f"{cls.__name__}.{name} has no default, but {optional} before it has one")
+        else:
+            optional = name
+        if type(one.default).__hash__ is None:
+            raise ValueError(f"the default of {cls.__name__}.{name} would be shared; use field(default_factory=...)")
 
 
 def _with_slots(cls: type[T], own: dict[str, _Field]) -> type[T]:
@@ -150,7 +166,7 @@ def _initialiser(cls: type, fields: dict[str, _Field], *, frozen: bool, slots: b
             arguments.append(name)
         if not frozen:
             lines.append(f"self.{name} = {name}")
-        elif slots:
+        elif slots and hasattr(getattr(cls, name, None), "__set__"):  # not so if it comes from a class without slots
             space[f"_set_{name}"] = getattr(cls, name).__set__
             lines.append(f"_set_{name}(self, {name})")
         else:
@@ -180,7 +196,12 @@ def _methods(fields: dict[str, _Field], *, frozen: bool, eq: bool) -> dict[str, 
         for name, value in zip(names, state, strict=True):
             object.__setattr__(self, name, value)
 
-    methods: dict[str, Any] = {"__repr__": __repr__, "__getstate__": __getstate__, "__setstate__": __setstate__}
+    methods: dict[str, Any] = {
+        "__repr__": __repr__,
+        "__getstate__": __getstate__,
+        "__setstate__": __setstate__,
+        "__replace__": replace,  # what copy.replace asks for
+    }
     if eq:
 
         def __eq__(self: Any, other: object) -> Any:
