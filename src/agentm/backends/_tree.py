@@ -92,6 +92,20 @@ class FileTree(StorageBackend):
     def _place_some(self, batch: Batch, count: int) -> None:
         """Put the next files of a batch in place and settle them."""
 
+    @property
+    def folder(self) -> str:
+        return self.root
+
+    def is_link(self, locator: Locator) -> bool:
+        try:
+            return stat.S_ISLNK(os.lstat(self._prefix + locator.key).st_mode)
+        except OSError as cause:
+            if cause.errno in _NOTHING_THERE:
+                return False
+            self._fail(cause, "info", locator)
+        except ValueError:
+            return False
+
     def resolve(self, *parts: str) -> Locator:
         return Locator("/".join(parts))
 

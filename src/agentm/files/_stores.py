@@ -1,33 +1,38 @@
-"""What a path in a store can lead to, where the store is a folder of files that follows links when it reads."""
+"""Where the places of a store really lie, if it is a folder of files that follows links when it reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
-from agentm.backends._tree import FileTree
 from agentm.errors import store_error
 from agentm.files._way import Beneath, IsDenied
 from agentm.seam import StorageBackend, protocol_of
+from agentm.seam.links import folder_of
 
 
-def straying(backend: StorageBackend, is_denied: IsDenied) -> Callable[[str], bool]:
-    """Tells whether ``/a/b`` is not, or not only, the place ``a/b`` of this store.
+class Ground:
+    """What is below the places of a store. One that is no folder of files has nothing there to go wrong."""
 
-    That is so for links, for files with a second name, and for names that the disk takes for those of others. A store
-    that is no folder of files has none of these.
-    """
-    if not isinstance(backend, FileTree):
-        return lambda path: False
-    root = backend.root
-    way = Beneath([root], is_denied)
+    def __init__(self, backend: StorageBackend, is_denied: IsDenied) -> None:
+        self._protocol = protocol_of(backend)
+        self._folder = folder_of(backend)
+        self._is_denied = is_denied
+        self._way = None if self._folder is None else Beneath([self._folder], is_denied)
 
-    def strays(path: str) -> bool:
+    def strays(self, key: str, *, whole: bool = False, itself: bool = True) -> bool:
+        """Whether what is at a key is not, or not only, that place, or is denied where it lies (`Beneath.strays`)."""
+        if self._way is None or self._folder is None:
+            return False
         try:
-            return way.strays(f"{root}/{path}")
+            return self._way.strays(f"{self._folder}/{key}", whole=whole, itself=itself)
         except OSError as cause:
-            if not os.path.isdir(root):
+            if not os.path.isdir(self._folder):
                 return False  # the store itself says so best
-            raise store_error(cause, backend=protocol_of(backend), verb="look at", locator=path) from cause
+            raise store_error(cause, backend=self._protocol, verb="look at", locator=key) from cause
 
-    return strays
+    def denied(self, keys: list[str]) -> set[str]:
+        """Those of the keys that are denied by where they lie, which nobody shall hear of."""
+        if self._folder is None:
+            return set()
+        folders = {self._folder, os.path.realpath(self._folder)}
+        return {key for key in keys if any(self._is_denied(f"{folder}/{key}") for folder in folders)}

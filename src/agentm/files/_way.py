@@ -130,19 +130,23 @@ class Beneath:
     def is_spelt(self, place: Place) -> bool:
         return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name, place.which)
 
-    def strays(self, path: str) -> bool:
-        """Whether the path, as far as something is there, goes through a link, to a file with a second name, or by
-        names that the disk only takes for those of others.
+    def strays(self, path: str, *, whole: bool = False, itself: bool = True) -> bool:
+        """Whether the path, as far as something is there, goes through a link, to a file with a second name, by names
+        that the disk only takes for those of others, or to what is denied.
 
         For stores that open by path: it says what is so now, not what will be when they do.
+
+        :param whole: whether what is denied below it counts as well
+        :param itself: whether it counts if what is at the very end is a link or has a second name
         """
         root, below = self._split(path)
-        if not below:
-            return False
         try:
-            with self._held(root, below[:-1], below[-1]) as place:
+            if not below:
+                with self.to(path):
+                    return False
+            with self._held(root, below[:-1], below[-1], whole=whole) as place:
                 found = _entry(place.folder, place.name)
-                return found is not None and (is_link(found) or not self.is_spelt(place))
+                return found is not None and ((itself and is_link(found)) or not self.is_spelt(place))
         except CrossedError:
             return True
         except ValueError:

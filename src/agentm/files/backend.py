@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
 from agentm.backends._refusals import refusal
 from agentm.errors import InvalidLocatorError, InvalidPathError
-from agentm.files._stores import straying
+from agentm.files._stores import Ground
 from agentm.files._way import CrossedError, IsDenied
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
 from agentm.seam import Append, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
+from agentm.seam.trees import entries, remove_tree
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -35,12 +36,12 @@ class BackendStorage(ThreadedStorage):
 class BackendFiles:
     """The verbs of a storage in those of the seam."""
 
-    def __init__(self, backend: StorageBackend, strays: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, backend: StorageBackend, ground: Ground | None = None) -> None:
         self._backend = backend
-        self._strays = strays
+        self._ground = ground
 
     def kept_by(self, is_denied: IsDenied) -> BackendFiles:
-        return BackendFiles(self._backend, straying(self._backend, is_denied))
+        return BackendFiles(self._backend, Ground(self._backend, is_denied))
 
     def read(self, path: str) -> str | None:
         try:
@@ -58,16 +59,10 @@ class BackendFiles:
             return None
 
     def list(self, path: str) -> list[str]:
-        return [found.name for found in self._children(path)]
+        return [found.name for found in self._backend.list(self._folder(path))]
 
     def list_entries(self, path: str) -> Entries:
-        entries = []
-        for found in self._children(path):
-            try:
-                entries.append(DirEntry(found.name, self._backend.info(found).is_dir))
-            except FileNotFoundError:
-                continue  # gone since it was listed
-        return entries
+        return [DirEntry(found.locator.name, found.is_dir) for found in entries(self._backend, self._folder(path))]
 
     def write(self, path: str, content: str, *, mode: int | None = None) -> None:
         self._backend.write(self._place(path), content)
@@ -86,15 +81,14 @@ class BackendFiles:
         self._backend.mkdir(self._place(path))
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        remove = require(self._backend, Remove).remove
-        place = self._place(path)
+        place = self._place(path, whole=True, itself=False)
         if recursive:
-            for below in self._below(place):
-                remove(below)
-        remove(place)
+            remove_tree(self._backend, place)
+        else:
+            require(self._backend, Remove).remove(place)
 
     def rename(self, source: str, target: str) -> None:
-        old, new = self._place(source), self._place(target)
+        old, new = self._place(source, whole=True), self._place(target, whole=True)
         if self._backend.capabilities.rename:
             overwrite = self._is_file(old) and self._is_file(new)
             require(self._backend, Rename).rename(old, new, overwrite=overwrite)
@@ -104,11 +98,12 @@ class BackendFiles:
         self._backend.write(new, self._backend.read(old))
         remove.remove(old)
 
-    def _children(self, path: str) -> Sequence[Locator]:
+    def _folder(self, path: str) -> Locator:
+        """A place that is no file."""
         place = self._place(path)
         if self._is_file(place):
             raise refusal(errno.ENOTDIR, backend=protocol_of(self._backend), verb="list", locator=place)
-        return self._backend.list(place)
+        return place
 
     def _is_file(self, place: Locator) -> bool:
         try:
@@ -116,17 +111,11 @@ class BackendFiles:
         except _MISSING:
             return False
 
-    def _place(self, path: str) -> Locator:
+    def _place(self, path: str, *, whole: bool = False, itself: bool = True) -> Locator:
         try:
             place = Locator(check_path(path))
         except InvalidLocatorError as cause:
             raise InvalidPathError(f"the path {path!r} leads nowhere: {cause.message}", locator=path) from cause
-        if self._strays(place.key):
+        if self._ground is not None and self._ground.strays(place.key, whole=whole, itself=itself):
             raise CrossedError(errno.EXDEV, "a link")
         return place
-
-    def _below(self, place: Locator) -> Iterator[Locator]:
-        """Everything below a place, the deepest first."""
-        for child in self._backend.list(place):
-            yield from self._below(child)
-            yield child

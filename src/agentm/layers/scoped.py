@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from agentm.files._stores import straying
+from agentm.files._stores import Ground
 from agentm.files.scope import READ, WRITE, ScopedStorageScope
 from agentm.seam import ROOT, Change, Info, Locator, StorageBackend, Versioned, Watcher
 from agentm.seam.layer import Layer
@@ -26,7 +26,19 @@ class ScopedBackend(Layer):
     def __init__(self, inner: StorageBackend, scope: ScopedStorageScope) -> None:
         super().__init__(inner)
         self._scope = scope
-        self._strays = straying(inner, scope.is_denied)
+        self._ground = Ground(inner, scope.is_denied)
+
+    def is_link(self, locator: Locator) -> bool:
+        """Whether it leads elsewhere, or is refused for some such reason: nobody goes on from there."""
+        if not self._is_shown(locator):
+            raise self._scope.refusal(READ, _path(locator))
+        return self._ground.strays(locator.key)
+
+    def check_whole(self, locator: Locator) -> None:
+        self._scope.check_whole(WRITE, _path(locator))
+        if self._ground.strays(locator.key, whole=True, itself=False):
+            raise self._scope.refusal(WRITE, _path(locator))
+        super().check_whole(locator)
 
     def read(self, locator: Locator) -> str:
         self._check(READ, locator)
@@ -53,13 +65,16 @@ class ScopedBackend(Layer):
         return super().mkdir(locator)
 
     def remove(self, locator: Locator, *, if_version: str | None = None) -> None:
-        self._check(WRITE, locator)
+        self.check_whole(locator)
+        if if_version is not None:
+            self._check(WRITE, locator)  # whose version it would be that is compared
         super().remove(locator, if_version=if_version)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         self._scope.check_move(_path(source), _path(target))
-        self._check(WRITE, source)
-        self._check(WRITE, target)
+        for place in (source, target):
+            if self._ground.strays(place.key, whole=True):
+                raise self._scope.refusal(WRITE, _path(place))
         return super().rename(source, target, overwrite=overwrite)
 
     def append(self, locator: Locator, content: str) -> Locator:
@@ -96,11 +111,11 @@ class ScopedBackend(Layer):
 
     def _check(self, kind: str, place: Locator) -> None:
         self._scope.check(kind, _path(place))
-        if self._strays(place.key):
+        if self._ground.strays(place.key):
             raise self._scope.refusal(kind, _path(place))
 
     def _check_look(self, place: Locator) -> None:
-        if not self._is_shown(place) or self._strays(place.key):
+        if not self._is_shown(place) or self._ground.strays(place.key):
             raise self._scope.refusal(READ, _path(place))
 
     def _is_shown(self, place: Locator) -> bool:

@@ -20,6 +20,7 @@ from agentm.seam.abilities import (
     require,
 )
 from agentm.seam.backend import StorageBackend
+from agentm.seam.links import check_whole, folder_of, is_link
 from agentm.seam.locator import ROOT, Locator
 from agentm.seam.types import Capabilities, Change, Info, Versioned
 
@@ -38,6 +39,16 @@ class Layer(StorageBackend):
     @property
     def conflict_strategy(self) -> str:
         return self._inner.conflict_strategy
+
+    @property
+    def folder(self) -> str | None:
+        return folder_of(self._inner)
+
+    def is_link(self, locator: Locator) -> bool:
+        return is_link(self._inner, locator)
+
+    def check_whole(self, locator: Locator) -> None:
+        check_whole(self._inner, locator)
 
     def resolve(self, *parts: str) -> Locator:
         return self._inner.resolve(*parts)
