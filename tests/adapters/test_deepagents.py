@@ -212,6 +212,23 @@ def test_no_way_leads_out(store, path):
     assert content(files, "/a/x.md") == "x"
 
 
+@pytest.mark.parametrize("wrong", [None, 3, b"a.md", ["a.md"]])
+def test_what_is_no_path_or_no_text_is_said_and_nothing_is_raised(store, wrong):
+    files = AgentmBackend(store)
+    files.write("/a.md", "tea")
+    said = [files.ls(wrong), files.read(wrong), files.write(wrong, "x"), files.edit(wrong, "tea", "x")]
+    said += [files.delete(wrong), *files.upload_files([(wrong, b"x")]), *files.download_files([wrong])]
+    assert all(protocol.INVALID_PATH in error_of(one) for one in said)
+    said = [files.write("/a.md", wrong), files.edit("/a.md", wrong, "x"), files.edit("/a.md", "tea", wrong)]
+    said += [files.grep(wrong), files.read("/a.md", offset=wrong if wrong != 3 else "3"), files.read("/a.md", limit="")]
+    said += files.upload_files([("/a.md", wrong if wrong != b"a.md" else "text")])
+    if wrong is not None:
+        said += [files.glob("*", wrong), files.glob(wrong), files.grep("tea", wrong), files.grep("tea", glob=wrong)]
+    assert all(map(error_of, said))
+    assert content(files, "/a.md") == "tea"
+    assert paths(files.glob("*").matches) == ["/a.md"]
+
+
 def test_an_absolute_path_stays_in_the_folder(files, store):
     files.write("/etc/passwd", "x")
     assert store.read(Locator("files/etc/passwd")) == "x"

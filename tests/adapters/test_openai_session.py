@@ -13,6 +13,7 @@ from agentm import BoundaryError, Capabilities, DeviceLocalBackend, Locator, Mem
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.seam.layer import Layer
+from tests.adapters.meanwhile import Meanwhile
 from tests.adapters.needs import library
 from tests.adapters.rivals import let_go
 from tests.backends.stores import make_store, tree
@@ -98,6 +99,18 @@ def test_a_session_is_cleared_and_others_are_not(backend):
     assert items(one) == []
     assert items(two) == [say("b")]
     assert tree(backend).keys() == {"sessions", "sessions/two.jsonl"}
+
+
+def test_what_is_added_while_a_session_is_cleared_stays_alone(backend):
+    shared = Meanwhile(backend)
+    session = AgentmSession("one", shared)
+    add(session, say("a"))
+    shared.happens = lambda: asyncio.run(AgentmSession("one", backend).clear_session())
+    add(session, say("b"), say("c"))
+    assert items(session) == [say("b"), say("c")]
+    shared.happens = lambda: asyncio.run(AgentmSession("one", backend).clear_session())
+    assert pop(session) is None
+    assert items(session) == []
 
 
 class Simple(Layer):

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from types import UnionType
 
 from agentm.adapters._extras import missing
-from agentm.errors import AgentmError, BoundaryError, InvalidLocatorError, NotFoundError, NotTextError
+from agentm.errors import (
+    AgentmError,
+    BoundaryError,
+    InvalidLocatorError,
+    InvalidQueryError,
+    NotFoundError,
+    NotTextError,
+)
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.seam import ROOT, Info, Locator, Remove, StorageBackend, require, update
@@ -91,6 +99,7 @@ class AgentmBackend(BackendProtocol):
         matches: list[GrepMatch] = []
         unread: list[str] = []
         try:
+            _check(str, pattern=pattern)
             for info in self._matching(path, glob):
                 for match in self._matches_in(info.locator, pattern, unread):
                     if max_count is not None and len(matches) >= max_count:
@@ -106,6 +115,7 @@ class AgentmBackend(BackendProtocol):
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         try:
+            _check(int, offset=offset, limit=limit)
             place = self._place(file_path)
             data = FileData(content=self._backend.read(place), encoding="utf-8")
             data["modified_at"] = _moment(self._backend.info(place))
@@ -137,6 +147,7 @@ class AgentmBackend(BackendProtocol):
             return new
 
         try:
+            _check(str, old_string=old_string, new_string=new_string)
             update(self._backend, self._place(file_path), edited)
         except _RefusedError as refusal:
             return EditResult(error=str(refusal))
@@ -163,6 +174,7 @@ class AgentmBackend(BackendProtocol):
 
     def _upload(self, path: str, data: bytes) -> str | None:
         try:
+            _check(bytes, data=data)
             self._backend.write(self._place(path), data.decode())
         except UnicodeDecodeError:
             return INVALID_PATH  # what deepagents calls a file that its place cannot hold: the store holds text
@@ -182,7 +194,7 @@ class AgentmBackend(BackendProtocol):
     # Places.
 
     def _place(self, path: str) -> Locator:
-        return self._root.child(path)
+        return self._root.child(Locator(path).key)  # which says of what is no path that it is none
 
     def _path(self, place: Locator) -> str:
         return "/" + "/".join(place.parts[len(self._root.parts) :])
@@ -202,8 +214,9 @@ class AgentmBackend(BackendProtocol):
 
     def _matching(self, path: str | None, pattern: str | None) -> list[Info]:
         """The files at or below a path whose way from there fits a pattern, sorted."""
+        _check(str | None, pattern=pattern)
         fits = compile_grep_include_glob(pattern) if pattern else None
-        top = self._place(path or "/")
+        top = self._place("/" if path is None else path)
         if not self._backend.exists(top):
             return []
         there = self._backend.info(top)
@@ -243,6 +256,13 @@ class AgentmBackend(BackendProtocol):
 
 class _RefusedError(Exception):
     """An edit that the text of now does not allow, in deepagents' words."""
+
+
+def _check(kind: type | UnionType, **given: object) -> None:
+    """What a model left out or mixed up is said to it, as everything else is."""
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            raise InvalidQueryError(f"{name} is {type(value).__name__}; give {getattr(kind, '__name__', kind)}.")
 
 
 def _reason(error: Exception) -> str:

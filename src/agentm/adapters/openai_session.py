@@ -1,7 +1,7 @@
 """A session of the OpenAI Agents SDK, kept as one plain file of an agentm store.
 
-Each item of the conversation is one line of JSON in ``sessions/<id>.jsonl``. Every change is a compare-and-swap on that
-file: two processes that add at once both land, and an item is popped once.
+Each item of the conversation is one line of JSON in ``sessions/<id>.jsonl``. Adding and popping are a compare-and-swap on
+that file: two processes that add at once both land, and an item is popped once. Clearing is one step, whatever there is.
 
     session = AgentmSession("user-42")
     await Runner.run(agent, "Where were we?", session=session)
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from agentm.adapters._extras import missing
 from agentm.adapters._file_names import file_name
-from agentm.context.names import checked_name
-from agentm.errors import InvalidUriError, SessionFileError
+from agentm.errors import SessionFileError
 from agentm.seam import Locator, Remove, StorageBackend, require, update
 from agentm.selection import select_backend
 
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["AgentmSession"]
 
 T = TypeVar("T")
-
-_PLAIN_ID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
-"""Ids that are file names as they are, and that no disk takes for one another."""
 
 
 class AgentmSession:
@@ -77,7 +72,7 @@ class AgentmSession:
         return await _in_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """Forget the whole history."""
+        """Forget the whole history; of what is added at the same time, each addition is forgotten or stays alone."""
         await _in_thread(self._clear)
 
     def _read(self, limit: int | None) -> list[TResponseInputItem]:
@@ -105,6 +100,8 @@ class AgentmSession:
         return popped
 
     def _clear(self) -> None:
+        # Not a compare-and-swap: all that is there is to go, so there is no version to expect. Who adds meanwhile swaps
+        # against a text that is gone by then, and begins anew.
         if not self._backend.capabilities.remove:
             update(self._backend, self._place, lambda _: "")
             return
@@ -142,14 +139,6 @@ def _file_name(session_id: str) -> str:
             code="session_id_invalid",
         )
     return f"{file_name(session_id, 'session')}.jsonl"
-
-
-def _is_name(text: str) -> bool:
-    try:
-        checked_name(text, "id")
-    except InvalidUriError:  # a name that some system keeps for itself
-        return False
-    return True
 
 
 def _is_utf8(text: str) -> bool:
