@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
+from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -72,7 +72,7 @@ class Caught:
     being_edited: list[str] = field(default_factory=list)
     """Memories whose files somebody touched just now: once they are left alone, what they say becomes a version."""
     looked: bool = False
-    """Whether the whole store was looked at: else what others wrote, or somebody by hand, is not known."""
+    """Whether the whole store was looked at, now or a moment ago: else what others wrote is not known."""
 
 
 class AccountIndex:
@@ -101,6 +101,7 @@ class AccountIndex:
         self.lock = RLock()
         """Held by whoever uses what is open here: threads share one connection."""
         self._next_look = 0.0
+        self._last_look = Caught()
         self.embedding_takes = 0.0
         self.embedder_rests_until = 0.0
         os.makedirs(home, exist_ok=True)
@@ -168,6 +169,7 @@ class AccountIndex:
 
     def _reopen(self) -> None:
         self.vectors = None
+        self._next_look = 0.0  # what is there now may be new and empty
         self.catalogue, self.fulltext = self._opened()
 
     @_alone
@@ -209,26 +211,53 @@ class AccountIndex:
         """
         caught = Caught()
         behind = self._is_behind(hurried=deadline is not None)
-        if not scan and not behind:
-            return caught
-        from agentm.index.keeping import apply, changed_sources, work_off
+        if behind or scan:
+            self._catch_up(caught, behind, scan, deadline, progress)
+        if not scan and self.was_looked_at():
+            self._as_last_seen(caught)
+        return caught
+
+    def _catch_up(
+        self, caught: Caught, behind: bool, scan: bool, deadline: float | None, progress: Progress | None
+    ) -> None:
+        from agentm.index.keeping import work_off
 
         try:
             if behind:
                 with self._writing():
                     work_off(self, caught, deadline)
             if scan and caught.complete:
-                work = self._looked(partial(changed_sources, deadline=deadline), caught)
-                if work:
-                    with self._writing():
-                        apply(self, work, caught, deadline, progress)
-                        self._embed(deadline)
-                caught.looked = True
-                if caught.being_edited:
-                    self._look_again_soon()
+                self._look(caught, deadline, progress)
         except WriterBusyError:
             caught.complete = False  # whoever it is works it off for all
-        return caught
+
+    def _look(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
+        """Look at the whole store, and index what changed. Where time was too short, the next question goes on."""
+        from agentm.index.keeping import apply
+
+        self._last_look, self._next_look = caught, 0.0
+        work, took = self._looked(caught, deadline)
+        rest = max(_RECENT, took / _SHARE)
+        try:
+            if work:
+                with self._writing():
+                    apply(self, work, caught, deadline, progress)
+                    self._embed(deadline)
+        except WriterBusyError:
+            caught.complete = False
+        caught.looked = True
+        if caught.being_edited:
+            from agentm.context.holding import QUIET_SECONDS
+
+            rest = min(rest, QUIET_SECONDS)  # then it can be taken for saved
+        if caught.complete or deadline is None or time.monotonic() <= deadline:
+            self._next_look = time.monotonic() + rest
+
+    def _as_last_seen(self, caught: Caught) -> None:
+        """What the last look did not get at is as unknown as it was then."""
+        caught.looked = True
+        caught.complete = caught.complete and self._last_look.complete
+        caught.being_edited = [*self._last_look.being_edited]
 
     def _embed(self, deadline: float | None) -> None:
         if self.embedder is not None:
@@ -236,12 +265,13 @@ class AccountIndex:
 
             embed(self, self.embedder, deadline)
 
-    def _looked(self, look: Callable[[AccountIndex, Caught], Work], caught: Caught) -> Work:
-        """A look at the whole store, and how long it took: for `is_cheap`."""
+    def _looked(self, caught: Caught, deadline: float | None) -> tuple[Work, float]:
+        """What a look at the whole store finds, and how long it took: for `is_cheap`."""
+        from agentm.index.keeping import changed_sources
+
         started = time.monotonic()
-        work = look(self, caught)
+        work = changed_sources(self, caught, deadline)
         took = time.monotonic() - started
-        self._next_look = time.monotonic() + max(_RECENT, took / _SHARE)
         known = self.catalogue.fact("scan seconds")
         # Not worth a flush of the disk where the next look is cheap as well.
         if known is None or max(took, float(known)) >= _CHEAP_SCAN:
@@ -249,13 +279,7 @@ class AccountIndex:
                 self.catalogue.put_fact("scan seconds", f"{took:.3f}")
                 self.catalogue.put_fact("scanned at", f"{time.time():.0f}")
             self.catalogue.settle()
-        return work
-
-    def _look_again_soon(self) -> None:
-        """As soon as what somebody edits by hand can be taken for saved."""
-        from agentm.context.holding import QUIET_SECONDS
-
-        self._next_look = min(self._next_look, time.monotonic() + QUIET_SECONDS)
+        return work, took
 
     def _is_behind(self, *, hurried: bool) -> bool:
         """Whether something is known that is yet to be done; what takes long, only when nobody waits."""
@@ -284,13 +308,15 @@ class AccountIndex:
 
         if not self.lasting:
             return False
+        caught = Caught()
         try:
             with self._writing():
-                apply(self, dict.fromkeys(uris, ()), Caught(), progress=progress)
+                apply(self, dict.fromkeys(uris, ()), caught, progress=progress)
         except (OSError, sqlite3.Error):  # what is indexed late is written all the same
+            caught.complete = False
+        if not caught.complete:
             todo.note(self.home, uris)
-            return False
-        return True
+        return caught.complete
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -78,8 +78,8 @@ def recall(
     deadline = time.monotonic() + patience
     wanted = _Wanted(_readable(index, ctx), _check_days(filters))
     with index.lock:
-        looked = index.was_looked_at()
-        caught = index.catch_up(deadline=deadline, scan=not looked and index.is_cheap(patience))
+        scan = not index.was_looked_at() and index.is_cheap(patience)
+        caught = index.catch_up(deadline=deadline, scan=scan)
         candidates = _ranked(index, asked, limit, wanted, deadline)
         related_to = index.catalogue.edges([one.uri for one in candidates]) if related else []
     if recency:
@@ -90,7 +90,7 @@ def recall(
     held = _held(index, candidates, wanted, at_once=limit)
     shown, all_read = _all_read(store, ctx, held, limit, max(deadline, time.monotonic() + _READING))
     entries, text, cost = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
-    complete = caught.complete and not caught.being_edited and (looked or caught.looked) and all_read
+    complete = caught.complete and not caught.being_edited and caught.looked and all_read
     left_out = len(shown) - len(entries)
     return Recall(query, tuple(entries), budget, cost, left_out, complete, text, len(caught.being_edited))
 
