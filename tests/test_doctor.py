@@ -69,6 +69,14 @@ def test_a_fresh_install_is_well_and_stays_untouched(home):
     assert snapshot(home) == before
 
 
+def test_a_vault_that_is_gone_is_told(vault):
+    os.rmdir(vault)
+    storage = diagnose()[0]
+    assert (storage.name, storage.status) == ("storage", "warn")
+    assert vault in storage.text
+    assert not os.path.exists(vault)
+
+
 def test_a_store_that_is_there_is_looked_at_and_stays_as_it_is(home, vault):
     put(vault, "note.md")
     put(home, ".agentm", "memory", "note.md")

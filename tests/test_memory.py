@@ -233,3 +233,14 @@ def test_what_is_written_is_found_at_once_also_where_an_index_cannot_be_kept(
             for count, text in enumerate(["Tea at noon.", "Tea at four.", "Tea at night."], start=1):
                 memory.remember(text)
                 assert len(memory.recall("tea").entries) == count
+
+
+def test_another_text_keeps_what_the_memory_is_about(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", user="alice") as memory:
+        memory.remember("Osprey one was seen.", to="events/osprey", when="2020-01-01", who="Ferd")
+        memory.remember("Osprey two was seen.", to="events/osprey")
+        [found] = memory.recall("osprey").entries
+        assert (found.when[:10], found.who) == ("2020-01-01", "Ferd")
+        assert "two" in found.text
+        memory.remember("Osprey three was seen.", to="events/osprey", when="2021-02-02")
+        assert memory.recall("osprey").entries[0].when[:10] == "2021-02-02"

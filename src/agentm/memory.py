@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from agentm.context.addresses import full_address, own_space
+from agentm.context.front_matter import with_fields_of
 from agentm.context.given import (
     all_of,
     check_callable,
@@ -316,10 +317,18 @@ class Memory:
             "index": self._index.status(),
         }
 
-    def catch_up(self, *, progress: Progress | None = None) -> Caught:
-        """Index everything that changed, also by others and by hand."""
+    def catch_up(self, *, only: Sequence[str] | None = None, progress: Progress | None = None) -> Caught:
+        """Index everything that changed, also by others and by hand.
+
+        Whoever wrote to the store itself and knows what can name it: then ``only`` that is looked at, memories by their
+        URIs and notes by their keys, beside what is known to be left to do.
+        """
         check_callable(InvalidNodeError, progress=progress)
-        return self._index.mended(partial(self._index.catch_up, progress=progress))
+        if only is not None:
+            check_texts(InvalidNodeError, only=only)
+        if only:
+            self._opened.note(only)
+        return self._index.mended(partial(self._index.catch_up, scan=only is None, progress=progress))
 
     def reindex(self, *, progress: Progress | None = None) -> Caught:
         """Build the index anew; until it is complete, recall answers from the old one."""
@@ -373,11 +382,12 @@ class Memory:
     def _write_over(
         self, uri: str, text: str, ctx: RequestContext, tags: tuple[str, ...], if_version: int | None
     ) -> Receipt:
-        """With the relations and tags that stand there; whoever changes them meanwhile is not written over."""
+        """With the relations, tags and fields that stand there; whoever changes them meanwhile is not written over."""
         try:
             standing = self.fs.read_node(uri, ctx)
         except NodeNotFoundError:
             standing = ContextNode(uri, text)
+        text = with_fields_of(text, standing.content)
         node = replace(standing, content=text, abstract=None, overview=None, tags=tags or standing.tags)
         return self.fs.write_node(node, ctx, if_version=standing.version if if_version is None else if_version)
 

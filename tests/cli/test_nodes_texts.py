@@ -137,6 +137,16 @@ needs_posix = pytest.mark.skipif(os.name == "nt", reason="the editor is named wi
 
 
 @needs_posix
+def test_an_edit_of_the_text_alone_keeps_the_fields_above_it(shell):
+    shell.done("remember", "Osprey one.", "--to", "events/osprey", "--who", "Ferd", "--when", "2020-01-01")
+    shell.done("edit", "events/osprey", "Osprey two.")
+    text = shell.done("read", "events/osprey")
+    assert "who: Ferd" in text
+    assert "date: 2020-01-01" in text
+    assert text.endswith("Osprey two.\n")
+    shell.refused("edit", "events/osprey", "", code="invalid_node")
+
+
 def test_an_edit_in_an_editor(shell, editor, tmp_path):
     shell.done("remember", "Likes tea.", "--to", "profile")
     editor("text = open(path).read(); open(path, 'w').write(text.replace('tea', 'mate'))")

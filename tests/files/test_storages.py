@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -240,6 +241,27 @@ def test_readers_never_see_half_of_a_write(place: tuple[Storage, str]) -> None:
         return (await asyncio.gather(read(), write()))[0]
 
     assert set(run(reading_and_writing())) <= set(texts)
+
+
+def test_a_write_that_was_given_up_does_not_land_over_a_later_one(place: tuple[Storage, str]) -> None:
+    storage, folder = place
+
+    async def give_up_and_write() -> str | None:
+        for delay in (0, 0.0005, 0.002):
+            task = asyncio.create_task(storage.write(f"{folder}/a", "old" * 2_000_000))
+            await asyncio.sleep(delay)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await storage.write(f"{folder}/a", "new")
+            if await storage.read(f"{folder}/a") != "new":
+                return "at once"
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(storage.append(f"{folder}/a", "!"), 0.0001)
+            await storage.write_atomic(f"{folder}/a", "newer")
+        await asyncio.get_running_loop().shutdown_default_executor()
+        return storage.blocking.read(f"{folder}/a")  # type: ignore[attr-defined]
+
+    assert run(give_up_and_write()) == "newer"
 
 
 def test_the_plain_calls_do_the_same(place: tuple[Storage, str]) -> None:

@@ -239,3 +239,9 @@ def test_a_zip_that_is_damaged_or_a_bomb_is_said(into, tmp_path):
     assert left_out(into(large, kind="claude")) == {"bomb.zip": "archive_bomb"}
     none = zipped(tmp_path / "none.zip", {"else.json": "[]"})
     assert left_out(into(none, kind="claude")) == {"none.zip": "import_unrecognised"}
+
+
+def test_two_texts_under_one_id_are_told_of(into):
+    report = into.dump([{"id": "9", "memory": "First."}, {"id": "9", "memory": "Second."}])
+    assert left_out(report) == {"mem0:9": "said_twice"}
+    assert counts(report)["new"] == 1

@@ -105,6 +105,24 @@ def test_without_a_query_the_newest_come_first(place, indexed):
     assert tokens(recall_here(place.context, limit=120)) <= 120
 
 
+def test_what_was_remembered_a_moment_ago_is_shown_before_anything_indexed_it(place, indexed):
+    indexed.remember("The loom gets wool yarn.", slug="yarn", tags=["project:loom"])
+    indexed.remember("The boat gets wool sails.", slug="sails", tags=["project:boats"])
+    indexed.remember("The shuttle is lost.", slug="shuttle", tags=["project:loom"])
+    assert "wool yarn" in recall_here(place.context)
+    text = recall_here(place.context, query="wool shuttle")
+    assert "wool yarn" in text
+    assert "wool sails" not in text
+    assert "shuttle is lost" in text
+    assert "plum wood" not in text
+
+
+def test_it_is_shown_also_where_there_is_no_index_yet(place):
+    with agentm.Memory.open() as memory:
+        memory.remember("The loom gets wool yarn.", slug="yarn", tags=["project:loom"])
+        assert "wool yarn" in recall_here(place.context)
+
+
 def test_what_was_forgotten_or_changed_since_is_not_shown_as_it_was(place, indexed):
     indexed.forget("events/warping")
     indexed.remember("The shuttle is lost.", slug="shuttle")

@@ -17,6 +17,7 @@ from agentm.cli.memories import (
 from agentm.cli.output import print_json, say
 from agentm.cli.texts import add_text_arguments, given_text, harmless, has_text
 from agentm.context.contextfs import Receipt
+from agentm.context.front_matter import with_fields_of
 from agentm.context.node import ContextNode
 from agentm.context.secrets import without_secrets
 from agentm.errors import InvalidNodeError, NodeConflictError
@@ -46,7 +47,7 @@ def run(options: Namespace) -> int:
     with memories.suggesting(uri):
         node = memories.fs.read_node(uri, memories.ctx)
     if has_text(options):
-        text = given_text(options)
+        text = with_fields_of(given_text(options), node.content)
         with editor.keeping(text, options.file, json=options.json):
             receipt = _write(memories, node, text, options)
     else:

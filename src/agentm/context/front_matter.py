@@ -7,6 +7,14 @@ import re
 _KEY = re.compile(r"([^\s:#\-\[\]{}\"'][^:\n]{0,60}):(?:\s+(.*))?$")
 
 
+def with_fields_of(text: str, standing: str) -> str:
+    """A text with the fields that stood above the one it replaces, unless it has some of its own."""
+    fields, below = front_matter(standing)
+    if not fields or not text.strip() or front_matter(text)[0]:
+        return text
+    return standing[: len(standing) - len(below.lstrip("\n"))] + text
+
+
 def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
     """The fields above the text, as far as a person writes them by hand, and what is below. No fields: all is text."""
     lines = text.split("\n", 300)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -118,13 +119,27 @@ class BlockingStorage(Protocol):
 
 
 class ThreadedStorage:
-    """Plain calls behind the async interface: each runs in a thread, whole, also when its caller is cancelled."""
+    """Plain calls behind the async interface: each runs in a thread, whole."""
 
     def __init__(self, blocking: BlockingStorage) -> None:
         self.blocking = blocking
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)
+
+    async def _finish(self, call: Callable[[], None]) -> None:
+        """A change that has begun ends before its caller goes on, also one who was cancelled: a write that was given
+        up must not land over a later one."""
+        begun = asyncio.ensure_future(self._run(call))
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            while not begun.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([begun])
+            if not begun.cancelled():
+                begun.exception()  # nobody is left to hear it
+            raise
 
     async def read(self, path: str) -> str | None:
         return await self._run(partial(self.blocking.read, path))
@@ -142,22 +157,22 @@ class ThreadedStorage:
         return await self._run(partial(self.blocking.list_entries, path))
 
     async def write(self, path: str, content: str, *, mode: int | None = None) -> None:
-        await self._run(partial(self.blocking.write, path, content, mode=mode))
+        await self._finish(partial(self.blocking.write, path, content, mode=mode))
 
     async def append(self, path: str, content: str) -> None:
-        await self._run(partial(self.blocking.append, path, content))
+        await self._finish(partial(self.blocking.append, path, content))
 
     async def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
-        await self._run(partial(self.blocking.write_atomic, path, content, mode=mode))
+        await self._finish(partial(self.blocking.write_atomic, path, content, mode=mode))
 
     async def mkdir(self, path: str) -> None:
-        await self._run(partial(self.blocking.mkdir, path))
+        await self._finish(partial(self.blocking.mkdir, path))
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        await self._run(partial(self.blocking.remove, path, recursive=recursive))
+        await self._finish(partial(self.blocking.remove, path, recursive=recursive))
 
     async def rename(self, source: str, target: str) -> None:
-        await self._run(partial(self.blocking.rename, source, target))
+        await self._finish(partial(self.blocking.rename, source, target))
 
 
 def check_path(path: object) -> str:

@@ -19,6 +19,7 @@ from agentm.records import record_class, replace
 AGENTM = "process:agentm"
 """How those are called who look after edges."""
 _EDITED = "it was edited here since; --force takes what the source says."
+_SAID_TWICE = "it comes twice with different texts; the last one is taken."
 _FORGOTTEN = "it was forgotten or put away here since; --force brings it back."
 
 
@@ -57,7 +58,13 @@ class Planner:
 
     def plan(self, items: Iterable[Item], leave_out: Callable[[LeftOut], None]) -> list[Planned]:
         """Items that may point at each other; what can be no memory is left out."""
-        admitted = {item.source: item for item in items if not _refused(item, leave_out)}
+        admitted: dict[str, Item] = {}
+        for item in items:
+            if _refused(item, leave_out):
+                continue
+            if item.source in admitted and admitted[item.source].content != item.content:
+                leave_out(LeftOut(item.source, "said_twice", _SAID_TWICE))
+            admitted[item.source] = item
         decided = [self._decided(item) for item in admitted.values()]
         there = {one.item.source: one.uri for one in decided if one.stays}
         there |= {source: one.uri for source, one in self.shelf.known.items() if one.shown and source not in admitted}

@@ -12,16 +12,17 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import quote
 
 from agentm.config import StrPath
 from agentm.context.reader import read_version
 from agentm.context.uri import parse_uri
 from agentm.errors import AgentmError
+from agentm.index import todo
 from agentm.index.account import NOTES as NOTES_SPACE
 from agentm.index.catalogue import CURRENT, LAYOUT, NAME
-from agentm.index.sources import is_node
+from agentm.index.sources import is_node, of_node
 from agentm.open import caller, index_directory
 from agentm.recall.budget import tokens
 from agentm.recall.phases import NOTES, Ranked
@@ -30,17 +31,23 @@ from agentm.seam import Locator, StorageBackend
 
 _MOST_RECORDS = 2_000
 _MOST_SHOWN = 20
+_MOST_WAITING = 50
 
 
 def ranking(store: StorageBackend, install_prefix: StrPath | None) -> Ranked | None:
     """How to rank what is indexed of a store; None if there is no index of it."""
     ctx = caller(install_prefix=install_prefix)
     directory = index_directory(store, ctx.account_id, install_prefix, None)
-    if directory is None or not os.path.isfile(os.path.join(directory, CURRENT, NAME)):
+    if directory is None or not os.path.isdir(directory):
         return None
 
     def ranked(query: str, project: str, left: int) -> str:
-        found = _read(directory, project, f"user:{ctx.user_id}") if project else []
+        if not project:
+            return ""
+        space = f"user:{ctx.user_id}"
+        new = list(_waiting(store, directory, project, space))
+        known = {record[0] for record in new}
+        found = new + [record for record in _read(directory, project, space) if record[0] not in known]
         return _fitted(store, _sorted(found, query), left)
 
     return ranked
@@ -50,9 +57,23 @@ _Record = tuple[str, str, str, str]
 """URI, moment, who, text."""
 
 
+def _waiting(store: StorageBackend, directory: str, project: str, space: str) -> Iterator[_Record]:
+    """What was remembered a moment ago and is not indexed yet, the newest first."""
+    for uri in reversed(todo.waiting(directory)[-_MOST_WAITING:]):
+        with suppress(AgentmError, OSError):
+            version = read_version(store, parse_uri(uri).locator) if is_node(uri) else None
+            if version is None or version.meta.uri != uri:
+                continue
+            source = of_node(version.node())
+            if (source.project, source.space) == (project, space):
+                yield from ((uri, source.when, source.who, passage.text) for passage in source.passages)
+
+
 def _read(directory: str, project: str, space: str) -> list[_Record]:
     """The newest records of a project; none while the catalogue is being written and has a journal beside it."""
     path = os.path.join(directory, CURRENT, NAME)
+    if not os.path.isfile(path):
+        return []
     if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
         return []
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as catalogue:
