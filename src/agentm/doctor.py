@@ -88,7 +88,7 @@ def _storage(patient: Patient) -> Finding:
     except AgentmError as refusal:
         return Finding("fail", "storage", shown(str(refusal)))
     if patient.preview.protocol == "vault" and patient.place is None:
-        text = (
+        text = f"{said.text}: there is no such folder; mount it or put it back, or make it with mkdir to begin anew"
             f"{said.text}: there is no such folder; mount it or put it back, or make it with mkdir to begin a new one"
         )
         return Finding("warn", "storage", text)
