@@ -37,6 +37,8 @@ class Opened:
     fs: Callable[[], ContextFS]
     index: Callable[[], AccountIndex]
     duplicates: Callable[[], Duplicates]
+    note: Callable[[Iterable[str]], None]
+    """What was written, for the index: memories by their addresses, notes by their keys."""
 
 
 def open_store(
@@ -68,6 +70,7 @@ def open_store(
             embedder=embedder,
         ),
         duplicates=partial(_duplicates, home.directory, backend),
+        note=home.note,
     )
 
 

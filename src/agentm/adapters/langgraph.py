@@ -8,6 +8,7 @@ or not at all if they are not indexed, as in LangGraph's own stores. Without a q
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING, Any
 from agentm.adapters import _items
 from agentm.adapters._extras import missing
 from agentm.adapters._items import Kept
-from agentm.errors import BoundaryError, ConcurrentModificationError, NodeBrokenError, NotFoundError
+from agentm.errors import BoundaryError, ConcurrentModificationError, NodeBrokenError, NotFoundError, NotTextError
+from agentm.files.scope import ScopedStorageScope
+from agentm.layers.scoped import ScopedBackend
 from agentm.records import replace
 from agentm.seam import ChangeFeed, CompareAndSwap, Locator, Remove, StorageBackend, require, update
+from agentm.seam.trees import entries
 from agentm.selection import select_backend
 
 try:
@@ -47,6 +51,8 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from agentm.memory import Memory
 
+log = logging.getLogger(__name__)
+
 FOLDER = "langgraph"
 
 _ALL = "$"
@@ -57,6 +63,8 @@ _READING = 30.0
 """Seconds there are for reading what was found: a page is given whole."""
 _NO_BUDGET = 1_000_000_000
 """Tokens: a page is as long as the limit says."""
+_UNUSABLE = (NodeBrokenError, NotTextError, PermissionError)
+"""What is wrong with one file, or one folder, and says nothing about the others."""
 
 
 class AgentmStore(BaseStore):
@@ -79,10 +87,15 @@ class AgentmStore(BaseStore):
     ) -> None:
         self.ttl_config = ttl
         self._fields = None if fields is None else list(fields)
-        self._backend = select_backend() if backend is None else backend
-        self._root = self._backend.resolve(folder)
+        self._store = select_backend() if backend is None else backend
+        self._root = self._store.resolve(folder)
+        # The folder is all there is: not even a link in it leads out.
+        here = [f"/{self._root.key}"]
+        self._backend = ScopedBackend(self._store, ScopedStorageScope(read=here, write=here))
         self._next_sweep = 0.0
         self._alone = Lock()
+        self._unindexed: set[str] = set()
+        """Where something was put that no search has looked at yet."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """What is read is read before anything of the same batch is written; of two puts to one key the last wins."""
@@ -183,7 +196,7 @@ class AgentmStore(BaseStore):
                 patience=_READING,
             )
             for entry in found:
-                item = None if entry.uri in seen else self._at(Locator(entry.uri))
+                item = None if entry.uri in seen else self._usable(Locator(entry.uri))
                 seen.add(entry.uri)
                 if item is not None and _is_wanted(item, op.namespace_prefix):
                     yield item, entry.score
@@ -192,18 +205,32 @@ class AgentmStore(BaseStore):
             many = min(many * 4, MOST)
 
     def _keep_up(self) -> None:
-        """Index what changed, whoever changed it; another process that is at it does it for all."""
+        """Index what was put here, and the first time whatever there is; another process that is at it does it for all.
+
+        What others put since, the recall looks for by itself, every now and then.
+        """
         until = time.monotonic() + _PATIENCE
         with self._alone:  # threads that search first must not open an index each
-            while not self._memory.catch_up().complete and time.monotonic() < until:
+            everything, put = "_memory" not in self.__dict__, self._taken()
+            only = None if everything else put
+            while not self._memory.catch_up(only=only).complete and time.monotonic() < until:
+                only = None if everything else []  # what was put is noted by now
                 time.sleep(0.01)
+
+    def _taken(self) -> list[str]:
+        """Where something was put since the last time; others may put something meanwhile."""
+        taken = []
+        with suppress(KeyError):
+            while True:
+                taken.append(self._unindexed.pop())
+        return taken
 
     @cached_property
     def _memory(self) -> Memory:
         from agentm.memory import Memory
 
-        require(self._backend, ChangeFeed)  # without it notes are not indexed, and nothing would be found
-        return Memory.open(self._backend, notes=True)
+        require(self._store, ChangeFeed)  # without it notes are not indexed, and nothing would be found
+        return Memory.open(self._store, notes=True)
 
     # The files.
 
@@ -217,20 +244,33 @@ class AgentmStore(BaseStore):
             return None
         return item
 
+    def _usable(self, place: Locator) -> Kept | None:
+        """The item at a place; None, and a word in the log, where it cannot be read: the others still can."""
+        try:
+            return self._at(place)
+        except _UNUSABLE as error:
+            log.warning("left out: %s", error)
+            return None
+
     def _below(self, folder: Locator) -> Iterator[tuple[Locator, Kept]]:
-        for place in self._backend.list(folder):
-            if place.name.endswith(_items.SUFFIX):
-                item = self._at(place)
+        for info in entries(self._backend, folder):
+            place = info.locator
+            if info.is_dir:
+                try:
+                    yield from self._below(place)
+                except _UNUSABLE as error:
+                    log.warning("left out: %s", error)
+            elif place.name.endswith(_items.SUFFIX):
+                item = self._usable(place)
                 if item is not None:
                     yield place, item
-            else:
-                yield from self._below(place)
 
     def _put(self, op: PutOp) -> None:
         place = _items.place_of(self._root, op.namespace, op.key)
         if op.value is None:
             with suppress(FileNotFoundError):
                 require(self._backend, Remove).remove(place)
+            self._unindexed.add(place.key)
             return
         now = datetime.now(UTC)
         index = self._fields if op.index is None else op.index
@@ -241,6 +281,7 @@ class AgentmStore(BaseStore):
             return _items.written(replace(item, created=_created(old, place) or now), text)
 
         update(self._backend, place, over)
+        self._unindexed.add(place.key)
 
     def _refresh(self, place: Locator, item: Kept) -> None:
         """Let an item live on from now, whatever it says by now. Who may only read cannot do that."""
@@ -253,7 +294,7 @@ class AgentmStore(BaseStore):
                 raise NotFoundError(f"the item at {place.key!r} is gone; put it again.")
             return _items.written(_living(current, datetime.now(UTC)), _findable(current))
 
-        with suppress(FileNotFoundError, PermissionError):
+        with suppress(FileNotFoundError, *_UNUSABLE):
             update(self._backend, place, lives_on)
 
     # Time to live.
@@ -271,7 +312,7 @@ class AgentmStore(BaseStore):
                 if item is None or not _is_over(item):
                     return False
             require(self._backend, Remove).remove(place, if_version=version)
-        except (FileNotFoundError, ConcurrentModificationError):
+        except (FileNotFoundError, ConcurrentModificationError, NodeBrokenError, NotTextError):
             return False
         return True
 

@@ -1,7 +1,8 @@
 """A session of the OpenAI Agents SDK, kept as one plain file of an agentm store.
 
-Each item of the conversation is one line of JSON in ``sessions/<id>.jsonl``. Adding and popping are a compare-and-swap on
-that file: two processes that add at once both land, and an item is popped once. Clearing is one step, whatever there is.
+Each item of the conversation is one line of JSON in ``sessions/<id>.jsonl``. Adding and popping are a compare-and-swap
+on that file: two processes that add at once both land, and an item is popped once. Clearing is one step, whatever there
+is.
 
     session = AgentmSession("user-42")
     await Runner.run(agent, "Where were we?", session=session)
