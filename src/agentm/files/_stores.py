@@ -17,6 +17,7 @@ class Ground:
         self._protocol = protocol_of(backend)
         self._folder = folder_of(backend)
         self._is_denied = is_denied
+        self._folders = set() if self._folder is None else {self._folder, os.path.realpath(self._folder)}
         self._way = None if self._folder is None else Beneath([self._folder], is_denied)
 
     def strays(self, key: str, *, whole: bool = False, itself: bool = True) -> bool:
@@ -30,9 +31,6 @@ class Ground:
                 return False  # the store itself says so best
             raise store_error(cause, backend=self._protocol, verb="look at", locator=key) from cause
 
-    def denied(self, keys: list[str]) -> set[str]:
-        """Those of the keys that are denied by where they lie, which nobody shall hear of."""
-        if self._folder is None:
-            return set()
-        folders = {self._folder, os.path.realpath(self._folder)}
-        return {key for key in keys if any(self._is_denied(f"{folder}/{key}") for folder in folders)}
+    def hides(self, key: str) -> bool:
+        """Whether a key is denied by where it lies, as far as the names tell: it is not even shown."""
+        return any(self._is_denied(f"{folder}/{key}") for folder in self._folders)

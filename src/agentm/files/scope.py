@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import lru_cache
 
 from agentm.errors import BoundaryError, InvalidPathError, ReachError
@@ -56,9 +57,17 @@ class ScopedStorageScope:
     ) -> None:
         self.read = _prefixes("read", read)
         self.write = _prefixes("write", write)
-        self.always_deny = (*_floor(), *_prefixes("always_deny", always_deny or ()))
+        self._given = _prefixes("always_deny", always_deny or ())
+        self.always_deny = (*_floor(), *self._given)
         self._allowed = {READ: [segments(one) for one in self.read], WRITE: [segments(one) for one in self.write]}
         self._denied = frozenset({_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny))
+
+    def for_places(self) -> ScopedStorageScope:
+        """The same for places of a store, which are no paths of this machine: the floor is about where files lie."""
+        scope = copy(self)
+        scope.always_deny = self._given
+        scope._denied = frozenset(_folded(segments(one)) for one in self._given)
+        return scope
 
     @property
     def roots(self) -> list[str]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from agentm.files._stores import Ground
 from agentm.files.scope import READ, WRITE, ScopedStorageScope
-from agentm.seam import ROOT, Change, Info, Locator, StorageBackend, Versioned, Watcher
+from agentm.seam import ROOT, Change, ConcurrentModificationError, Info, Locator, StorageBackend, Versioned, Watcher
 from agentm.seam.layer import Layer
 
 
 class ScopedBackend(Layer):
     """Deny first, then allow by kind, then the store inside.
+
+    ``always_deny`` names places of the store, and where the store is a folder of files also paths of the machine, as
+    the floor does: what the machine denies is denied where it really lies, whatever the store calls it.
 
     Locks are not checked: they keep others from the same place and show nothing. Over a folder of files, links, files
     with a second name and other spellings are refused as they are met; where somebody may swap one in at that very
@@ -25,7 +29,7 @@ class ScopedBackend(Layer):
 
     def __init__(self, inner: StorageBackend, scope: ScopedStorageScope) -> None:
         super().__init__(inner)
-        self._scope = scope
+        self._scope = scope.for_places()
         self._ground = Ground(inner, scope.is_denied)
 
     def is_link(self, locator: Locator) -> bool:
@@ -46,7 +50,8 @@ class ScopedBackend(Layer):
 
     def write(self, locator: Locator, content: str) -> Locator:
         self._check(WRITE, locator)
-        return super().write(locator, content)
+        with self._versions_kept():
+            return super().write(locator, content)
 
     def list(self, locator: Locator) -> list[Locator]:
         self._check_look(locator)
@@ -68,18 +73,21 @@ class ScopedBackend(Layer):
         self.check_whole(locator)
         if if_version is not None:
             self._check(WRITE, locator)  # whose version it would be that is compared
-        super().remove(locator, if_version=if_version)
+        with self._versions_kept():
+            super().remove(locator, if_version=if_version)
 
     def rename(self, source: Locator, target: Locator, *, overwrite: bool = False) -> Locator:
         self._scope.check_move(_path(source), _path(target))
         for place in (source, target):
             if self._ground.strays(place.key, whole=True):
                 raise self._scope.refusal(WRITE, _path(place))
-        return super().rename(source, target, overwrite=overwrite)
+        with self._versions_kept():
+            return super().rename(source, target, overwrite=overwrite)
 
     def append(self, locator: Locator, content: str) -> Locator:
         self._check(WRITE, locator)
-        return super().append(locator, content)
+        with self._versions_kept():
+            return super().append(locator, content)
 
     def read_versioned(self, locator: Locator) -> Versioned:
         self._check(READ, locator)
@@ -87,13 +95,14 @@ class ScopedBackend(Layer):
 
     def write_versioned(self, locator: Locator, content: str, *, if_version: str) -> str:
         self._check(WRITE, locator)
-        return super().write_versioned(locator, content, if_version=if_version)
+        with self._versions_kept():
+            return super().write_versioned(locator, content, if_version=if_version)
 
     def changes(
         self, seen: Mapping[str, str], below: Locator = ROOT, *, skip: Collection[str] = ()
     ) -> Iterator[Change]:
         self._check_look(below)
-        return (change for change in super().changes(seen, below, skip=skip) if self._is_readable(change.locator))
+        return (change for change in super().changes(seen, below, skip=skip) if self._can_be_read(change.locator))
 
     def watch(self, below: Locator = ROOT) -> Watcher:
         self._check_look(below)
@@ -105,9 +114,11 @@ class ScopedBackend(Layer):
         if_versions: Mapping[Locator, str] | None = None,
         before: Callable[[int], None] | None = None,
     ) -> None:
-        for place in (place for step in steps for place, _ in step):
+        taken = [list(step) for step in steps]  # one that can be gone through only once would be used up
+        for place in [*(place for step in taken for place, _ in step), *(if_versions or ())]:
             self._check(WRITE, place)
-        super().write_many(*steps, if_versions=if_versions, before=before)
+        with self._versions_kept():
+            super().write_many(*taken, if_versions=if_versions, before=before)
 
     def _check(self, kind: str, place: Locator) -> None:
         self._scope.check(kind, _path(place))
@@ -119,12 +130,27 @@ class ScopedBackend(Layer):
             raise self._scope.refusal(READ, _path(place))
 
     def _is_shown(self, place: Locator) -> bool:
-        return not self._scope.is_denied(_path(place)) and (
+        return not self._is_denied(place) and (
             self._scope.covers(READ, place.parts) or self._scope.leads_to(READ, place.parts)
         )
 
-    def _is_readable(self, place: Locator) -> bool:
-        return not self._scope.is_denied(_path(place)) and self._scope.covers(READ, place.parts)
+    def _can_be_read(self, place: Locator) -> bool:
+        return (
+            self._scope.covers(READ, place.parts) and not self._is_denied(place) and not self._ground.strays(place.key)
+        )
+
+    def _is_denied(self, place: Locator) -> bool:
+        return self._scope.is_denied(_path(place)) or self._ground.hides(place.key)
+
+    @contextmanager
+    def _versions_kept(self) -> Iterator[None]:
+        """The version of now tells whether a text is the one that somebody guessed: only who may read it hears it."""
+        try:
+            yield
+        except ConcurrentModificationError as refused:
+            if refused.locator is None or not self._can_be_read(Locator(refused.locator)):
+                refused.current = None
+            raise
 
 
 class _ScopedWatcher:
@@ -137,7 +163,8 @@ class _ScopedWatcher:
     def wait(self, timeout: float) -> tuple[Locator, ...]:
         deadline = time.monotonic() + timeout
         while places := self._inner.wait(max(0.0, deadline - time.monotonic())):
-            if shown := tuple(place for place in places if self._is_shown(place)):
+            shown = tuple(place for place in places if self._is_shown(place))
+            if shown or time.monotonic() >= deadline:
                 return shown
         return ()
 
