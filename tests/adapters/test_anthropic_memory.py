@@ -286,6 +286,25 @@ def test_a_link_leads_nowhere_and_is_not_shown(tmp_path):
     assert [path.read_text() for path in (tmp_path / "outside").iterdir()] == ["secret"]
 
 
+def test_a_link_in_a_folder_keeps_nothing_from_being_shown_or_deleted(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x").write_text("secret")
+    tool = AgentmMemoryTool(DeviceLocalBackend(tmp_path / "store"))
+    for again in (lambda: answer(tool, "delete", path="/memories/a"), tool.clear_all_memory):
+        answer(tool, "create", path="/memories/a/b/own", file_text="own")
+        (tmp_path / "store/memories/a/b/link").symlink_to(tmp_path / "outside")
+        (tmp_path / "store/memories/a/round").symlink_to("round")
+        assert answer(tool, "view", path="/memories").splitlines()[1:] == [
+            "3B\t/memories",
+            "3B\t/memories/a/",
+            "3B\t/memories/a/b/",
+        ]
+        assert answer(tool, "view", path="/memories/a/b").splitlines()[2:] == ["3B\t/memories/a/b/own"]
+        assert not again().startswith("! ")
+        assert list((tmp_path / "store/memories").iterdir()) == []
+    assert (tmp_path / "outside/x").read_text() == "secret"
+
+
 @pytest.mark.parametrize("name", ["report..final.md", "100%.md", "a%20b.md", "ünï côdé.md", "👨‍👩‍👧.md", "..hidden"])
 def test_odd_names_that_are_only_names_are_kept_as_they_are(ask, backend, name):
     assert (

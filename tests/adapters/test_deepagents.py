@@ -256,6 +256,31 @@ def test_a_link_leads_nowhere_and_is_not_shown(tmp_path):
     assert [(one.name, one.read_text()) for one in (tmp_path / "outside").iterdir()] == [("x.md", "secret")]
 
 
+@pytest.mark.parametrize(("folder", "gone"), [("files", "/a"), ("files", "/"), ("", "/a"), ("", "/")])
+def test_a_link_in_a_folder_keeps_nothing_from_being_shown_or_deleted(tmp_path, folder, gone):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("secret")
+    files = AgentmBackend(DeviceLocalBackend(tmp_path / "store"), folder=folder)
+    files.write("/a/b/own.md", "own")
+    below = tmp_path / "store" / folder / "a"
+    (below / "b/link").symlink_to(tmp_path / "outside")
+    (below / "round").symlink_to("round")
+    assert paths(files.ls("/a").entries) == ["/a/b/"]
+    assert paths(files.ls("/a/b").entries) == paths(files.glob("*").matches) == ["/a/b/own.md"]
+    assert files.delete(gone).error is None
+    assert not below.exists()
+    assert files.ls("/").entries == []
+    assert (tmp_path / "outside/x.md").read_text() == "secret"
+
+
+def test_folders_may_be_as_deep_as_the_store_takes_them():
+    files = AgentmBackend(MemoryBackend())
+    deep = "/a" * 1500
+    files.write(f"{deep}/x.md", "here")
+    assert paths(files.glob("*").matches) == paths(files.grep("here").matches) == [f"{deep}/x.md"]
+    assert files.delete("/a").error is None
+
+
 def test_the_folder_can_be_all_of_the_store(store):
     files = AgentmBackend(store, folder="")
     files.write("/a/b.md", "x")

@@ -257,3 +257,43 @@ def test_a_scope_is_a_border(backend):
             fs.cat_file(path)
         with pytest.raises(PermissionError):
             fs.pipe_file(path, b"x")
+
+
+def test_a_link_in_a_folder_keeps_nothing_from_being_listed_or_removed(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.txt").write_text("secret")
+    backend = DeviceLocalBackend(tmp_path / "store")
+    backend.write(Locator("mine/deep/a.txt"), "a")
+    (tmp_path / "store/mine/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "store/mine/deep/round").symlink_to("round")
+    (tmp_path / "store/mine/deep/x.txt").symlink_to(tmp_path / "outside/x.txt")
+    fs = AgentmFileSystem(ScopedBackend(backend, ScopedStorageScope(read=["/mine"], write=["/mine"])))
+    assert fs.ls("mine", detail=False) == ["mine/deep"]
+    assert fs.find("") == fs.glob("**/*.txt") == ["mine/deep/a.txt"]
+    fs.rm("mine/deep", recursive=True)
+    assert fs.ls("mine") == []
+    assert not (tmp_path / "store/mine/deep").exists()
+    assert (tmp_path / "outside/x.txt").read_text() == "secret"
+
+
+def test_without_a_scope_a_link_is_not_gone_through_either_by_what_takes_all_below(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.txt").write_text("theirs")
+    fs = AgentmFileSystem(DeviceLocalBackend(tmp_path / "store"))
+    fs.pipe_file("mine/a.txt", b"a")
+    (tmp_path / "store/mine/link").symlink_to(tmp_path / "outside")
+    assert fs.find("") == ["mine/a.txt", "mine/link"]
+    fs.rm("mine", recursive=True)
+    assert fs.ls("") == []
+    assert (tmp_path / "outside/x.txt").read_text() == "theirs"
+
+
+def test_removing_what_lies_in_one_another_and_only_so_deep(fs):
+    fs.pipe({"a/b/c.txt": b"c", "a/d.txt": b"d", "e.txt": b"e"})
+    with pytest.raises(OSError, match="not empty"):
+        fs.rm("a", recursive=True, maxdepth=1)
+    assert fs.find("") == ["a/b/c.txt", "e.txt"]
+    fs.rm(["a", "a/b"], recursive=True)
+    assert fs.find("") == ["e.txt"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm("a", recursive=True)

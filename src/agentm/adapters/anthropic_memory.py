@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from urllib.parse import unquote
 
 from agentm.adapters._extras import missing
@@ -21,7 +21,8 @@ from agentm.errors import AgentmError, BoundaryError, ConcurrentModificationErro
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.records import record_class
-from agentm.seam import Locator, Remove, Rename, StorageBackend, require, update
+from agentm.seam import Locator, Rename, StorageBackend, require, update
+from agentm.seam.trees import empty, entries, remove_tree
 from agentm.selection import select_backend
 
 try:
@@ -44,7 +45,7 @@ __all__ = ["AgentmMemoryTool", "AsyncAgentmMemoryTool"]
 _TOP = "/memories"
 _LEVELS_SHOWN = 2
 _LEVELS_COUNTED = 8
-"""How deep the size of a folder is added up. Links can make a tree endless, and a store does not tell links."""
+"""How deep the size of a folder is added up: a look must not take for ever."""
 _MOST_LINES = 999_999
 _NUMBER_WIDTH = len(str(_MOST_LINES))
 _MOST_MATCHES = 100
@@ -223,7 +224,8 @@ class _Folder:
         if place == self._top:
             raise ToolError("Cannot delete the /memories directory itself")
         with _answering(place, advice=""):
-            self._remove(place.locator)
+            self._backend.info(place.locator)  # what cannot be looked at, such as a link, is not there to be deleted
+            remove_tree(self._backend, place.locator)
         return f"Successfully deleted {place.path}"
 
     def rename(self, command: RenameCommand) -> str:
@@ -242,7 +244,7 @@ class _Folder:
 
     def clear(self) -> str:
         with _answering(self._top):
-            self._empty(self._top.locator)
+            empty(self._backend, self._top.locator)
         return "All memory cleared"
 
     def _place(self, path: object) -> _Place:
@@ -275,14 +277,10 @@ class _Folder:
         """What a folder holds: bytes, and a line for each entry that is to be shown."""
         total = 0
         shown: list[tuple[int, str]] = []
-        for child in self._backend.list(place.locator):
-            if child.name.startswith("."):
+        for info in entries(self._backend, place.locator):
+            if info.locator.name.startswith("."):
                 continue
-            entry = _Place(f"{place.path}/{child.name}", child)
-            try:
-                info = self._backend.info(child)
-            except (FileNotFoundError, BoundaryError):  # gone since it was listed, or a link
-                continue
+            entry = _Place(f"{place.path}/{info.locator.name}", info.locator)
             if not info.is_dir:
                 lines = [(info.size, entry.path)]
             else:
@@ -292,17 +290,6 @@ class _Folder:
             if level <= _LEVELS_SHOWN:
                 shown += lines
         return total, shown
-
-    def _remove(self, place: Locator) -> None:
-        store = require(self._backend, Remove)
-        if self._backend.info(place).is_dir:
-            self._empty(place)
-        store.remove(place)
-
-    def _empty(self, folder: Locator) -> None:
-        for child in self._backend.list(folder):
-            with suppress(FileNotFoundError):  # somebody else was faster
-                self._remove(child)
 
 
 @contextmanager

@@ -7,14 +7,12 @@ The asynchronous twins are the protocol's own, which go through a thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import UnionType
 
 from agentm.adapters._extras import missing
 from agentm.errors import (
     AgentmError,
-    BoundaryError,
     InvalidLocatorError,
     InvalidQueryError,
     NotFoundError,
@@ -22,7 +20,8 @@ from agentm.errors import (
 )
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
-from agentm.seam import ROOT, Info, Locator, Remove, StorageBackend, require, update
+from agentm.seam import ROOT, Info, Locator, StorageBackend, update
+from agentm.seam.trees import empty, entries, remove_tree
 from agentm.selection import select_backend
 
 try:
@@ -80,7 +79,7 @@ class AgentmBackend(BackendProtocol):
                 return LsResult(error=f"Path '{path}': path_not_found")
             if self._backend.exists(place) and not self._backend.info(place).is_dir:
                 return LsResult(error=f"Path '{path}': not_a_directory")
-            return LsResult(entries=[self._entry(info) for info in self._children(place)])
+            return LsResult(entries=[self._entry(info) for info in entries(self._backend, place)])
         except (AgentmError, OSError) as error:
             return LsResult(error=f"Cannot list '{path}': {_reason(error)}")
 
@@ -162,7 +161,10 @@ class AgentmBackend(BackendProtocol):
             place = self._place(file_path)
             if not self._backend.exists(place):
                 return DeleteResult(error=f"Error: '{file_path}' not found")
-            self._remove(place)
+            if place == ROOT:
+                empty(self._backend, place)  # all of a store goes, the store itself stays
+            else:
+                remove_tree(self._backend, place)
         except (AgentmError, OSError) as error:
             return DeleteResult(error=f"Error deleting '{file_path}': {_reason(error)}")
         return DeleteResult(path=file_path)
@@ -205,13 +207,6 @@ class AgentmBackend(BackendProtocol):
             path=f"{path}/" if info.is_dir else path, is_dir=info.is_dir, size=info.size, modified_at=_moment(info)
         )
 
-    def _children(self, place: Locator) -> Iterator[Info]:
-        for child in self._backend.list(place):
-            try:
-                yield self._backend.info(child)
-            except (FileNotFoundError, BoundaryError):
-                continue  # gone since it was listed, or a link
-
     def _matching(self, path: str | None, pattern: str | None) -> list[Info]:
         """The files at or below a path whose way from there fits a pattern, sorted."""
         _check(str | None, pattern=pattern)
@@ -228,9 +223,11 @@ class AgentmBackend(BackendProtocol):
         ]
 
     def _files(self, place: Locator) -> Iterator[Info]:
-        for info in self._children(place):
+        left = entries(self._backend, place)[::-1]
+        while left:
+            info = left.pop()
             if info.is_dir:
-                yield from self._files(info.locator)
+                left += entries(self._backend, info.locator)[::-1]
             else:
                 yield info
 
@@ -245,13 +242,6 @@ class AgentmBackend(BackendProtocol):
         for number, line in enumerate(text.splitlines(), 1):
             if pattern in line:
                 yield GrepMatch(path=self._path(place), line=number, text=line)
-
-    def _remove(self, place: Locator) -> None:
-        for child in self._backend.list(place):
-            self._remove(child)
-        if place != ROOT:
-            with suppress(FileNotFoundError):  # somebody else was faster
-                require(self._backend, Remove).remove(place)
 
 
 class _RefusedError(Exception):

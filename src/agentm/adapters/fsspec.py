@@ -7,7 +7,6 @@ and durable, when the file is closed; in a transaction, when that ends well.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +22,7 @@ from agentm.errors import (
 )
 from agentm.seam import (
     ABSENT,
+    ROOT,
     Append,
     CompareAndSwap,
     Info,
@@ -34,6 +34,7 @@ from agentm.seam import (
     require,
     update,
 )
+from agentm.seam.trees import empty, entries, remove_tree
 from agentm.selection import select_backend
 
 try:
@@ -71,7 +72,7 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         place = self._place(path)
         there = self._backend.info(place)
-        found = list(self._children(place)) if there.is_dir else [_entry(there)]
+        found = list(map(_entry, entries(self._backend, place) if there.is_dir else [there]))
         return found if detail else [one["name"] for one in found]
 
     def modified(self, path: str) -> datetime:
@@ -133,9 +134,14 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """The root stays: it is the store."""
-        found = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
-        for one in sorted((one for one in found if one), reverse=True):  # what lies in a folder goes before it
-            if recursive and self.isdir(one):
+        whole = recursive and maxdepth is None
+        found = self.expand_path(path, recursive=recursive and not whole, maxdepth=maxdepth)
+        for one in sorted(found, reverse=True):  # what lies in a folder goes before it
+            if whole and one:
+                remove_tree(self._backend, self._place(one))
+            elif whole:
+                empty(self._backend, ROOT)
+            elif recursive and self.isdir(one):
                 self.rmdir(one)
             else:
                 self.rm_file(one)
@@ -158,11 +164,6 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
 
     def _place(self, path: str) -> Locator:
         return self._backend.resolve(self._strip_protocol(path))
-
-    def _children(self, place: Locator) -> Iterator[dict[str, Any]]:
-        for child in self._backend.list(place):
-            with suppress(FileNotFoundError):  # gone since it was listed
-                yield _entry(self._backend.info(child))
 
     def _check_writable(self, place: Locator, mode: str) -> None:
         """Said when it is opened: who closes a file seldom listens."""

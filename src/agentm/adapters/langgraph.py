@@ -25,7 +25,7 @@ from agentm.errors import BoundaryError, ConcurrentModificationError, NodeBroken
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.records import replace
-from agentm.seam import ChangeFeed, CompareAndSwap, Locator, Remove, StorageBackend, require, update
+from agentm.seam import ChangeFeed, CompareAndSwap, Info, Locator, Remove, StorageBackend, require, update
 from agentm.seam.trees import entries
 from agentm.selection import select_backend
 
@@ -253,17 +253,22 @@ class AgentmStore(BaseStore):
             return None
 
     def _below(self, folder: Locator) -> Iterator[tuple[Locator, Kept]]:
-        for info in entries(self._backend, folder):
-            place = info.locator
-            if info.is_dir:
-                try:
-                    yield from self._below(place)
-                except _UNUSABLE as error:
-                    log.warning("left out: %s", error)
-            elif place.name.endswith(_items.SUFFIX):
-                item = self._usable(place)
+        left = entries(self._backend, folder)
+        while left:
+            found = left.pop()
+            if found.is_dir:
+                left += self._inside(found.locator)
+            elif found.locator.name.endswith(_items.SUFFIX):
+                item = self._usable(found.locator)
                 if item is not None:
-                    yield place, item
+                    yield found.locator, item
+
+    def _inside(self, folder: Locator) -> list[Info]:
+        try:
+            return entries(self._backend, folder)
+        except _UNUSABLE as error:
+            log.warning("left out: %s", error)
+            return []
 
     def _put(self, op: PutOp) -> None:
         place = _items.place_of(self._root, op.namespace, op.key)

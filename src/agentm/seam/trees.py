@@ -42,6 +42,13 @@ def remove_tree(backend: StorageBackend, place: Locator) -> None:
     remove(place)
 
 
+def empty(backend: StorageBackend, folder: Locator) -> None:
+    """Take away all that a folder holds; the folder stays."""
+    for child in backend.list(folder):
+        with suppress(FileNotFoundError):
+            remove_tree(backend, child)
+
+
 def _whole(backend: StorageBackend, place: Locator) -> list[Locator]:
     """A place and everything below it, each folder before what it holds."""
     every = [place]
