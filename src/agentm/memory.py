@@ -126,6 +126,7 @@ class Memory:
         if notes is not None:
             check_flag(ConfigError, notes=notes)
         _check_embedder(embedder)
+        _check_scope(scope)
         ctx = caller(account, user, agent, actor=actor, visible=tuple(visible), install_prefix=install_prefix)
         opened = open_store(
             store,
@@ -266,6 +267,7 @@ class Memory:
             recency=recency,
             related=related,
             patience=patience,
+            reach=self._opened.reach,
         )
         return index.mended(asked)
 
@@ -434,6 +436,17 @@ def _check_embedder(embedder: object) -> None:
     if embedder is not None and not fine:
         raise ConfigError(
             f"embedder is {type(embedder).__name__}; give something with a name and embed(texts), as CallableEmbedder."
+        )
+
+
+def _check_scope(scope: object) -> None:
+    if scope is None:
+        return
+    from agentm.files.scope import ScopedStorageScope
+
+    if not isinstance(scope, ScopedStorageScope):
+        raise ConfigError(
+            f"scope is {type(scope).__name__}; give a ScopedStorageScope, as in ScopedStorageScope(read=['/notes'])."
         )
 
 

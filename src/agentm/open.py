@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentm.index.account import AccountIndex
     from agentm.index.duplicates import Duplicates
     from agentm.index.embed import Embedder
+    from agentm.recall.reach import Reach
 
 ACCOUNT = "local"
 INDEX = "index"
@@ -39,6 +40,8 @@ class Opened:
     duplicates: Callable[[], Duplicates]
     note: Callable[[Iterable[str]], None]
     """What was written, for the index: memories by their addresses, notes by their keys."""
+    reach: Reach | None
+    """What may be shown of the index, where a scope is around the store."""
 
 
 def open_store(
@@ -70,6 +73,7 @@ def open_store(
             embedder=embedder,
         ),
         duplicates=partial(_duplicates, home.directory, backend),
+        reach=None if scope is None else _reach(backend, scope),
         note=home.note,
     )
 
@@ -99,6 +103,12 @@ def _scoped(backend: StorageBackend, scope: ScopedStorageScope) -> StorageBacken
     from agentm.layers.scoped import ScopedBackend
 
     return ScopedBackend(backend, scope)
+
+
+def _reach(backend: StorageBackend, scope: ScopedStorageScope) -> Reach:
+    from agentm.recall.reach import Reach
+
+    return Reach(scope, backend)
 
 
 def _duplicates(directory: str | None, backend: StorageBackend) -> Duplicates:

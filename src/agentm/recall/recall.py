@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import tantivy
 
     from agentm.index.ranking import Hit
+    from agentm.recall.reach import Reach
 
 MOST = 1_000
 """Memories in one answer."""
@@ -69,18 +70,19 @@ def recall(
     recency: bool,
     related: bool,
     patience: float,
+    reach: Reach | None = None,
 ) -> Recall:
     """What is known about something, best first, as entries and as markdown of at most ``budget`` tokens.
 
-    What the index finds is read from the ``store``, as far as that shows it.
+    What the index finds is read from the ``store``; where that shows only some of it, ``reach`` says what.
     """
     asked = _checked(query, budget, limit)
     deadline = time.monotonic() + patience
-    wanted = _Wanted(_readable(index, ctx), _check_days(filters))
+    wanted = _Wanted(_readable(index, ctx), _check_days(filters), reach)
     with index.lock:
         scan = not index.was_looked_at() and index.is_cheap(patience)
         caught = index.catch_up(deadline=deadline, scan=scan)
-        candidates = _ranked(index, asked, limit, wanted, deadline)
+        candidates, all_found = _ranked(index, asked, limit, wanted, deadline)
         related_to = index.catalogue.edges([one.uri for one in candidates]) if related else []
     if recency:
         now = datetime.now(UTC)
@@ -90,7 +92,8 @@ def recall(
     held = _held(index, candidates, wanted, at_once=limit)
     shown, all_read = _all_read(store, ctx, held, limit, max(deadline, time.monotonic() + _READING))
     entries, text, cost = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
-    complete = caught.complete and not caught.being_edited and caught.looked and all_read
+    up_to_date = caught.complete and not caught.being_edited and caught.looked
+    complete = up_to_date and all_found and all_read
     left_out = len(shown) - len(entries)
     return Recall(query, tuple(entries), budget, cost, left_out, complete, text, len(caught.being_edited))
 
@@ -124,6 +127,16 @@ class _Wanted(NamedTuple):
     readable: frozenset[str]
     """The spaces that the caller may read."""
     filters: Filters
+    reach: Reach | None
+
+    def shows(self, uri: str) -> bool:
+        return self.reach is None or self.reach.shows(uri)
+
+    def hidden_among(self, hits: Iterable[Hit]) -> set[str]:
+        """The sources that were found and may not be shown."""
+        if self.reach is None:
+            return set()
+        return {uri for uri in {hit.uri for hit in hits} if not self.reach.shows(uri)}
 
 
 class _Candidate(NamedTuple):
@@ -147,11 +160,14 @@ class _Candidate(NamedTuple):
         return {**(self.hit.why if self.hit else {}), **{name: round(more, 4) for name, more in self.more.items()}}
 
 
-def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float) -> list[_Candidate]:
-    """The best record of each source."""
+def _ranked(
+    index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float
+) -> tuple[list[_Candidate], bool]:
+    """The best record of each source; False if there may be more, and fewer were found than are wanted."""
 
     def admitted(records: Iterable[int]) -> set[int]:
-        return {record for record, (_, source) in index.catalogue.found(records).items() if _admits(source, wanted)}
+        known = index.catalogue.found(records).items()
+        return {record for record, (_, one) in known if _admits(one, wanted) and wanted.shows(one.uri)}
 
     def matching(most: int) -> list[int] | None:
         searcher = index.fulltext.searcher()
@@ -162,38 +178,53 @@ def _ranked(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadli
         records = searcher.fast_field_values("record", places) if places else []
         return [record for record in records if isinstance(record, int)]
 
-    found = _found(index, query, limit, wanted, deadline)
+    found, all_found = _found(index, query, limit, wanted, deadline)
     _add_meaning(index, found, index.near(query, limit, admitted, matching))
     best: dict[str, _Candidate] = {}
     for one in sorted(found.values(), key=lambda one: -one.score):
         best.setdefault(one.uri, one)
-    return list(best.values())
+    return list(best.values()), all_found or len(best) >= limit
 
 
-def _found(index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float) -> dict[int, _Candidate]:
-    """Records of as many sources as are wanted.
+def _found(
+    index: AccountIndex, query: str, limit: int, wanted: _Wanted, deadline: float
+) -> tuple[dict[int, _Candidate], bool]:
+    """Records of as many sources as are wanted; False if there may be more of them.
 
     A long source can be found in so many of its passages that it crowds out the others: then these are asked for alone.
+    What may not be shown is left out as soon as it is met, and the rest ranked as if it were not there.
     """
-    import tantivy
-
     from agentm.index.ranking import looked_at, ranked
 
     searcher, schema = index.fulltext.searcher(), index.fulltext.schema
-    restrict = _restriction(searcher, schema, wanted)
+    restrict = within = _restriction(searcher, schema, wanted)
     found: dict[int, _Candidate] = {}
-    many, top = looked_at(limit), 0.0
-    for _ in range(_ROUNDS):
+    sources, hidden = set[str](), set[str]()
+    many, top, rounds = looked_at(limit), 0.0, _ROUNDS
+    while True:
         hits = ranked(searcher, schema, query, many=many, restrict=restrict)
-        top = top or max((hit.score for hit in hits), default=0.0) or 1.0
-        found |= {hit.record: _Candidate(hit.record, hit.uri, hit.moment, hit.score / top, hit) for hit in hits}
-        sources = {one.uri for one in found.values()}
-        if len(hits) < limit or len(sources) >= limit or time.monotonic() > deadline:
-            break
-        others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(sources)))
-        must = restrict or tantivy.Query.all_query()
-        restrict = tantivy.Query.boolean_query([(tantivy.Occur.Must, must), others])
-    return found
+        is_all, met = len(hits) < limit, wanted.hidden_among(hits)
+        is_late = time.monotonic() > deadline
+        hidden |= met
+        if not met or is_late:
+            hits = [hit for hit in hits if hit.uri not in met]
+            top = top or max((hit.score for hit in hits), default=0.0) or 1.0
+            found |= {hit.record: _Candidate(hit.record, hit.uri, hit.moment, hit.score / top, hit) for hit in hits}
+            sources = {one.uri for one in found.values()}
+            rounds -= 1
+            if is_all or len(sources) >= limit:
+                return found, True
+            if is_late or not rounds:
+                return found, False
+        restrict = _without(within, schema, sources | hidden)
+
+
+def _without(within: tantivy.Query | None, schema: tantivy.Schema, sources: set[str]) -> tantivy.Query:
+    import tantivy
+
+    must = (tantivy.Occur.Must, within or tantivy.Query.all_query())
+    others = (tantivy.Occur.MustNot, tantivy.Query.term_set_query(schema, "uri", sorted(sources)))
+    return tantivy.Query.boolean_query([must, others])
 
 
 def _readable(index: AccountIndex, ctx: RequestContext) -> frozenset[str]:
@@ -216,7 +247,7 @@ def _add_meaning(index: AccountIndex, found: dict[int, _Candidate], near: Mappin
 
 def _admits(source: Held, wanted: _Wanted) -> bool:
     """Whether a source may be shown and was asked for: what the full-text index is restricted to, vectors are not."""
-    moment, (readable, filters) = source.moment, wanted
+    moment, (readable, filters, _) = source.moment, wanted
     return (
         source.space in readable
         and filters.owner in (None, source.space)
@@ -232,13 +263,15 @@ def _restriction(searcher: tantivy.Searcher, schema: tantivy.Schema, wanted: _Wa
     """What every hit must match: a space that the caller may read, and what was asked for; None if everything does."""
     import tantivy
 
-    readable, filters = wanted
+    readable, filters, reach = wanted
     spaces = readable if filters.owner is None else readable & {filters.owner}
     must = []
     if not spaces.issuperset(space for space, _ in searcher.terms_with_prefix("space", "", limit=len(spaces) + 1)):
         # Not as a set of terms: that is first looked up for every entry there is.
         own = [(tantivy.Occur.Should, tantivy.Query.term_query(schema, "space", space, "basic")) for space in spaces]
         must.append(tantivy.Query.boolean_query(own))
+    if reach is not None and (within := reach.query(schema)) is not None:
+        must.append(within)
     for name, value in (("category", filters.category), ("tags", filters.tag), ("project", filters.project)):
         if value is not None:
             must.append(tantivy.Query.term_query(schema, name, value))
