@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from agentm import (
     StorageBackend,
     VaultBackend,
 )
+from agentm.files import _way
 from agentm.seam import ABSENT, ROOT, Watcher
 from agentm.seam.layer import Layer
 from tests.files.storages import run
@@ -267,3 +270,20 @@ class Noisy(Layer):
 def test_a_watcher_keeps_its_time_however_much_happens_outside(timeout: float) -> None:
     scoped = ScopedBackend(Noisy(MemoryBackend()), ScopedStorageScope(["/in"]))
     assert scoped.watch().wait(timeout) == ()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files cannot be counted here")
+def test_a_name_that_no_disk_can_have_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_way, "_kernel_call", lambda: None)
+    scoped = all_of(with_links(tmp_path))
+    for _ in range(3):
+        assert scoped.exists(Locator("in/\ud800/a")) is False
+        with pytest.raises(BoundaryError):
+            scoped.read(Locator("in/folder/secret"))
+    assert not [path for path in still_open() if path.startswith(str(tmp_path))]
+
+
+def still_open() -> Iterator[str]:
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            yield os.readlink(f"/proc/self/fd/{name}")

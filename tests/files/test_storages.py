@@ -14,13 +14,17 @@ import pytest
 from agentm import (
     AgentmError,
     BackendStorage,
+    Capabilities,
+    ConcurrentModificationError,
     DirEntry,
     FsStorage,
     InMemoryStorage,
     InvalidPathError,
+    Locator,
     MemoryBackend,
     Storage,
 )
+from agentm.seam.layer import Layer
 from tests.files.storages import NAMES, made, run
 
 pytestmark = pytest.mark.spec("FILES-01", "FILES-02")
@@ -399,3 +403,32 @@ def test_two_faces_of_one_store_see_each_other() -> None:
 def test_a_path_that_a_store_cannot_have_is_refused(path: str) -> None:
     with pytest.raises(InvalidPathError):
         run(InMemoryStorage().read(path))
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_a_move_by_copy_does_not_take_away_what_came_meanwhile(swaps: bool) -> None:
+    class Plain(Layer):
+        """A store that cannot rename, and somebody who writes to the file once it was copied."""
+
+        rival = False
+
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(remove=True, compare_and_swap=swaps)
+
+        def write(self, locator: Locator, content: str) -> Locator:
+            if self.rival:
+                super().write(Locator("a"), "newer")
+            return super().write(locator, content)
+
+    store = Plain(MemoryBackend())
+    store.write(Locator("a"), "text")
+    run(BackendStorage(store).rename("/a", "/b"))
+    assert store.read(Locator("b")) == "text"
+    assert not store.exists(Locator("a"))
+    if swaps:
+        store.write(Locator("a"), "text")
+        store.rival = True
+        with pytest.raises(ConcurrentModificationError):
+            run(BackendStorage(store).rename("/a", "/b"))
+        assert store.read(Locator("a")) == "newer"

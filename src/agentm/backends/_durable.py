@@ -1,7 +1,8 @@
 """Changing files so that a crash at any instant leaves the old state or the new one, never a third.
 
-This is the only module of agentm that flushes, renames or unlinks. The order is always the same: write
-a temporary file, flush it, close it (checking), put it in place in one step, flush the directory.
+This module, with `_durable_at` beside it, is the only one of agentm that flushes, renames or unlinks. The order is
+always the same: write a temporary file, flush it, close it (checking), put it in place in one step, flush the
+directory.
 What a caller is told before the last flush returns is a lie after a power cut, so nothing returns before it.
 
 An error before the file is in place means nothing happened. An error after it is `Unsettled`: the change is
@@ -230,13 +231,19 @@ def sync_dir(path: str) -> None:
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        flush_dir(fd)
+    finally:
+        os.close(fd)
+
+
+def flush_dir(fd: int) -> None:
+    """Flush the entries of a directory that is open for reading."""
+    try:
         _flush(fd)
     except OSError as error:
         # Some network file systems have no flush for a directory: there is nothing more that could be done.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
-    finally:
-        os.close(fd)
 
 
 def sync_file_system(fd: int) -> None:

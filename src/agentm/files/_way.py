@@ -16,6 +16,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Protocol
 
+from agentm.backends import _durable_at
+from agentm.backends._durable import make_dirs
 from agentm.files._spelling import Identity, Spellings, identity
 from agentm.files.base import segments
 
@@ -74,7 +76,7 @@ class Way(Protocol):
         """The name itself, to be made, replaced, moved or removed; ``whole`` with all below it."""
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Make a folder and those above it, so that they survive a power cut."""
 
     def is_spelt(self, place: Place) -> bool:
         """Whether what is there has this very name, and not one that the disk takes for the same."""
@@ -118,12 +120,12 @@ class Beneath:
         root, below = self._split(path)
         if self._is_denied(os.path.realpath(root)):
             raise CrossedError(errno.EXDEV, "denied")
-        os.makedirs(root, exist_ok=True)
+        make_dirs(root)
         os.close(self._open_root(root))
         for count, name in enumerate(below):
             with self._held(root, below[:count], name) as place:
                 try:
-                    os.mkdir(name, dir_fd=place.folder)
+                    _durable_at.make_dir(place.folder, name)
                 except FileExistsError:
                     self._refuse_no_folder(place)
 
@@ -290,7 +292,7 @@ class Anywhere:
         return Place(None, path, True)
 
     def make_folders(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        make_dirs(path)
 
     def is_spelt(self, place: Place) -> bool:
         return True
@@ -314,16 +316,15 @@ def open_beneath(top: int, names: tuple[str, ...]) -> int:
 def _open_by_name(top: int, names: tuple[str, ...]) -> int:
     here = os.dup(top)
     for name in names:
+        above = here
         try:
-            below = os.open(name, _FOLDER | NO_LINK, dir_fd=here)
+            here = os.open(name, _FOLDER | NO_LINK, dir_fd=above)
         except OSError as error:
-            crossed = error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and not _is_file(here, name)
-            os.close(here)
-            if crossed:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and not _is_file(above, name):
                 raise CrossedError(errno.ELOOP, "a link") from None
             raise
-        os.close(here)
-        here = below
+        finally:
+            os.close(above)
     return here
 
 

@@ -12,7 +12,7 @@ from agentm.errors import InvalidLocatorError, InvalidPathError
 from agentm.files._stores import Ground
 from agentm.files._way import CrossedError, IsDenied
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
-from agentm.seam import Append, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
+from agentm.seam import Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
 from agentm.seam.trees import entries, remove_tree
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -94,9 +94,14 @@ class BackendFiles:
             require(self._backend, Rename).rename(old, new, overwrite=overwrite)
             return
         # No store moves a file in one step without saying so: it is there twice for a moment, never not at all.
-        remove = require(self._backend, Remove)
-        self._backend.write(new, self._backend.read(old))
-        remove.remove(old)
+        remove = require(self._backend, Remove).remove
+        if self._backend.capabilities.compare_and_swap:
+            now = require(self._backend, CompareAndSwap).read_versioned(old)
+            self._backend.write(new, now.content)
+            remove(old, if_version=now.version)  # what somebody wrote to it meanwhile is not in the copy
+        else:
+            self._backend.write(new, self._backend.read(old))
+            remove(old)
 
     def _folder(self, path: str) -> Locator:
         """A place that is no file."""

@@ -6,12 +6,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
-from agentm.backends._durable import sync_file, write_all
+from agentm.backends import _durable_at
+from agentm.backends._durable import Unsettled, sync_file, write_all
 from agentm.backends._text import decode, encode
-from agentm.errors import AlreadyExistsError, StoreError, could_not, store_error
+from agentm.errors import AlreadyExistsError, OutcomeUnknownError, StoreError, could_not, store_error
 from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, IsDenied, Place, Way, is_link
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
 
@@ -91,7 +92,7 @@ class Disk:
                 write_all(fd, data)
                 sync_file(fd)
             if is_new:
-                _flush_folder(place)
+                _durable_at.flush_entry(place.folder, place.name)
 
     def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
         data = encode(content, backend=_NAME, verb="write", locator=path)
@@ -106,16 +107,7 @@ class Disk:
         with _said("remove", path), self._way.to_entry(path, whole=True) as place:
             if not self._way.is_spelt(place):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
-                os.unlink(place.name, dir_fd=place.folder)
-            elif recursive:
-                from shutil import rmtree
-
-                rmtree(place.name, dir_fd=place.folder)
-            else:
-                os.rmdir(place.name, dir_fd=place.folder)
-            _flush_folder(place)
+            _durable_at.remove(place.folder, place.name, recursive=recursive)
 
     def rename(self, source: str, target: str) -> None:
         to = partial(self._way.to_entry, whole=True)
@@ -125,9 +117,7 @@ class Disk:
             if self._way.confined:
                 self._refuse_link(os.stat(old.name, dir_fd=old.folder, follow_symlinks=False))
             self._refuse_other_spelling(new)
-            os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
-            _flush_folder(new)
-            _flush_folder(old)
+            _durable_at.rename(old.folder, old.name, new.folder, new.name)
 
     def _bytes(self, place: Place) -> bytes:
         with self._open(place, os.O_RDONLY) as fd:
@@ -141,12 +131,12 @@ class Disk:
         return b"".join(pieces)
 
     @contextmanager
-    def _open(self, place: Place, flags: int) -> Iterator[int]:
+    def _open(self, place: Place, flags: int, mode: int = 0o666) -> Iterator[int]:
         """A regular file, open, that is really the one that was asked for."""
         if not self._way.is_spelt(place):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.name)
         try:
-            fd = os.open(place.name, flags | _OPEN | (0 if place.follow else NO_LINK), 0o666, dir_fd=place.folder)
+            fd = os.open(place.name, flags | _OPEN | (0 if place.follow else NO_LINK), mode, dir_fd=place.folder)
         except OSError as error:
             raise (CrossedError(errno.ELOOP, "a link") if self._is_link(error, place) else error) from None
         try:
@@ -225,56 +215,18 @@ class Disk:
             )
 
     def _replace(self, place: Place, data: bytes, mode: int | None, found: os.stat_result | None) -> None:
-        """Through a temporary file in the same folder, which is put in place in one step."""
-        fd, temp = _temporary(place)
-        try:
-            try:
-                if mode is not None:
-                    os.fchmod(fd, mode)
-                elif found is not None and stat.S_ISREG(found.st_mode):
-                    os.fchmod(fd, found.st_mode & _PERMISSIONS)
-                write_all(fd, data)
-                sync_file(fd)
-            finally:
-                os.close(fd)
-            os.replace(temp, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temp, dir_fd=place.folder)
-            raise
-        _flush_folder(place)
+        if mode is None and found is not None and stat.S_ISREG(found.st_mode):
+            mode = found.st_mode & _PERMISSIONS
+        _durable_at.replace(place.folder, place.name, data, mode)
 
     def _write_through(self, place: Place, data: bytes, mode: int | None) -> None:
         """Into what is there: a link, a file with several names, or something that is no file."""
-        with self._open(place, os.O_WRONLY | os.O_CREAT) as fd:
+        with self._open(place, os.O_WRONLY | os.O_CREAT, _durable_at.new_file_mode(mode)) as fd:
             if mode is not None:
                 os.fchmod(fd, mode)
             os.ftruncate(fd, 0)
             write_all(fd, data)
             sync_file(fd)
-
-
-def _temporary(place: Place) -> tuple[int, str]:
-    """A new file beside the place: its descriptor and its name."""
-    ending = f".tmp.{os.getpid()}.{os.urandom(4).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
-    try:
-        return os.open(place.name + ending, flags, 0o666, dir_fd=place.folder), place.name + ending
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG or len(os.fsencode(os.path.basename(place.name))) > 255:
-            raise
-        short = os.path.join(os.path.dirname(place.name), ending)  # a name of full length leaves no room for more
-        return os.open(short, flags, 0o666, dir_fd=place.folder), short
-
-
-def _flush_folder(place: Place) -> None:
-    """A name survives a power cut once its folder is flushed."""
-    name = "." if place.folder is not None else os.path.dirname(place.name)
-    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0), dir_fd=place.folder)
-    try:
-        sync_file(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager
@@ -286,5 +238,14 @@ def _said(verb: str, path: str, *more: str) -> Iterator[None]:
         yield
     except (StoreError, CrossedError):
         raise
+    except Unsettled as cause:
+        raise OutcomeUnknownError(
+            f"{could_not(_NAME, verb, path)} for certain: it is done, but the disk did not confirm it "
+            f"({cause.strerror}); check the disk, then look again.",
+            errno=cause.errno,
+            backend=_NAME,
+            verb=verb,
+            locator=path,
+        ) from cause
     except OSError as cause:
         raise store_error(cause, backend=_NAME, verb=verb, locator=path) from cause
