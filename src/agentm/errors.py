@@ -20,6 +20,7 @@ AgentmError
 │   ├── NotTextError (ValueError)               bytes that are not UTF-8, or text that cannot be
 │   ├── LockTimeoutError (TimeoutError)
 │   ├── LockUnavailableError                    the place for lock files cannot be used
+│   ├── IndexBusyError (TimeoutError)           another process writes to the index, or builds it anew
 │   └── OutcomeUnknownError                     the change may or may not have landed
 ├── ConcurrentModificationError (RuntimeError)  someone else was faster; carries their version
 │   ├── LockLostError                           the mutex was taken away while we slept
@@ -168,6 +169,10 @@ class LockTimeoutError(StoreError, TimeoutError):
 
 class LockUnavailableError(StoreError):
     code = "lock_unavailable"
+
+
+class IndexBusyError(StoreError, TimeoutError):
+    code = "index_busy"
 
 
 class OutcomeUnknownError(StoreError):

@@ -12,16 +12,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from agentm.backends import _durable
 from agentm.backends._flock import try_flock
-from agentm.errors import AgentmError
+from agentm.errors import IndexBusyError
 from agentm.index import todo
 from agentm.index.catalogue import CURRENT, Catalogue
-from agentm.index.fulltext import FullText, WriterBusyError
+from agentm.index.fulltext import FullText
 from agentm.records import field, record_class
 from agentm.seam import StorageBackend
 
@@ -35,6 +35,10 @@ _REBUILT = "rebuilt"
 _SET_ASIDE = "set-aside"
 _LOCK = "lock"
 _COMPLETE = "complete"
+_HEALING = 1.0
+_BUILDING = 60.0
+"""Seconds that who heals an index, or builds it anew, waits for another process to be done with it."""
+_AGAIN = 0.05
 _CHEAP_SCAN = 0.1
 _RECENT = 1.0
 """Seconds."""
@@ -104,18 +108,29 @@ class AccountIndex:
         self._last_look = Caught()
         self.embedding_takes = 0.0
         self.embedder_rests_until = 0.0
+        self._was_mended = False
         os.makedirs(home, exist_ok=True)
         self.catalogue, self.fulltext = self._opened()
 
     def _opened(self) -> tuple[Catalogue, FullText]:
         try:
             return self._open()
-        except sqlite3.OperationalError:
-            raise  # the disk says no, not what lies on it
-        except (sqlite3.DatabaseError, ValueError):
-            with suppress(WriterBusyError), self._alone_on_this_machine():
-                self._set_aside()
+        except BaseException as error:
+            self._refuse_to_mend(error)
+        with self._alone_on_this_machine(_HEALING):
+            try:
+                return self._open()  # somebody may have built a new one meanwhile
+            except BaseException as error:
+                self._refuse_to_mend(error)
+            self._set_aside()
             return self._open()
+
+    def _refuse_to_mend(self, error: BaseException) -> None:
+        """Raise what is no damage."""
+        from agentm.index.damage import is_damage
+
+        if not is_damage(error, self.directory):
+            raise error
 
     def _open(self) -> tuple[Catalogue, FullText]:
         os.makedirs(self.directory, exist_ok=True)
@@ -132,32 +147,43 @@ class AccountIndex:
 
     def _set_aside(self) -> None:
         """Keep what cannot be used, in case somebody wants to look at it: the last one."""
+        self._move_aside(self.directory)
+
+    def _move_aside(self, path: str) -> None:
         self.drop_set_aside()
         with suppress(FileNotFoundError):
-            _durable.replace(self.directory, os.path.join(self.home, _SET_ASIDE))
+            _durable.replace(path, os.path.join(self.home, _SET_ASIDE))
 
     def drop_set_aside(self) -> None:
         import shutil
 
-        shutil.rmtree(os.path.join(self.home, _SET_ASIDE), ignore_errors=True)
+        path = os.path.join(self.home, _SET_ASIDE)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def mended(self, action: Callable[[], T]) -> T:
         """Do something with the index; if that shows that it is damaged, once more with a new one."""
         try:
             return action()
-        except (sqlite3.OperationalError, AgentmError):
-            raise
         except BaseException as error:
-            # What goes wrong inside tantivy is a ValueError, or a panic, which is no Exception.
-            damaged = isinstance(error, sqlite3.DatabaseError | ValueError) or type(error).__name__ == "PanicException"
-            if not damaged:
-                raise
+            self._refuse_to_mend(error)
         with self.lock:
-            self._shut()
-            with self._alone_on_this_machine():
-                self._set_aside()
+            with suppress(Exception):  # what is damaged may not even be closed
+                self._shut()
+            with self._alone_on_this_machine(_HEALING):
+                if self.catalogue.is_at(self.directory):  # else somebody has built a new one meanwhile
+                    self._set_aside()
             self._reopen()
+            self._was_mended = True
         return action()
+
+    def distrust(self, why: str) -> None:
+        """Have it built anew by `mended`, unless that was done already and did not help."""
+        if not self._was_mended:
+            raise ValueError(why)
 
     @_alone
     def close(self) -> None:
@@ -228,7 +254,7 @@ class AccountIndex:
                     work_off(self, caught, deadline)
             if scan and caught.complete:
                 self._look(caught, deadline, progress)
-        except WriterBusyError:
+        except IndexBusyError:
             caught.complete = False  # whoever it is works it off for all
 
     def _look(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
@@ -243,7 +269,7 @@ class AccountIndex:
                 with self._writing():
                     apply(self, work, caught, deadline, progress)
                     self._embed(deadline)
-        except WriterBusyError:
+        except IndexBusyError:
             caught.complete = False
         caught.looked = True
         if caught.being_edited:
@@ -309,9 +335,13 @@ class AccountIndex:
         if not self.lasting:
             return False
         caught = Caught()
-        try:
+
+        def apply_all() -> None:
             with self._writing():
                 apply(self, dict.fromkeys(uris, ()), caught, progress=progress)
+
+        try:
+            self.mended(apply_all)
         except (OSError, sqlite3.Error):  # what is indexed late is written all the same
             caught.complete = False
         if not caught.complete:
@@ -331,28 +361,46 @@ class AccountIndex:
                 self.catalogue.settle()
 
     @contextmanager
-    def _alone_on_this_machine(self) -> Iterator[None]:
-        """WriterBusyError while another process writes to the index, builds a new one, or sets one aside."""
-        fd = os.open(os.path.join(self.home, _LOCK), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    def _alone_on_this_machine(self, patience: float = 0.0, progress: Progress | None = None) -> Iterator[None]:
+        """IndexBusyError while another process writes to the index, builds a new one, or sets one aside.
+
+        :param progress: is told of nothing done of nothing while it waits
+        """
+        until = time.monotonic() + patience
+        fd = self._lock_file()
         try:
-            if not try_flock(fd):
-                raise WriterBusyError(self.home)
+            while not try_flock(fd):
+                if time.monotonic() >= until:
+                    raise IndexBusyError(f"{_holder(fd)} is writing to the index; try again when it is done.")
+                if progress is not None:
+                    progress(0, 0)
+                time.sleep(_AGAIN)
+            _sign(fd)
             yield
         finally:
             os.close(fd)
+
+    def _lock_file(self) -> int:
+        path, flags = os.path.join(self.home, _LOCK), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        if os.path.isdir(path):
+            self._move_aside(path)
+        return os.open(path, flags, 0o600)
 
     # Building it anew.
 
     def rebuild(self, progress: Progress | None = None) -> Caught:
         """Build everything anew beside the old one, which answers until then. One that was cut short goes on."""
-        beside = _Beside(self.home, self.backend, self.account, notes=self.notes, embedder=self.embedder, part=_REBUILT)
-        with self._alone_on_this_machine():  # nobody else changes the old one, or builds a new one
+        with self._alone_on_this_machine(_BUILDING, progress):  # nobody else changes the old one, or builds a new one
+            beside = _Beside(
+                self.home, self.backend, self.account, notes=self.notes, embedder=self.embedder, part=_REBUILT
+            )
             try:
-                caught = beside.catch_up(progress=progress)
+                caught = beside.mended(partial(beside.catch_up, progress=progress))
             finally:
                 beside.close()
             with self.lock:
-                self._shut()
+                with suppress(Exception):  # one that is damaged may not even be closed
+                    self._shut()
                 self._exchange(beside.directory)
                 self._reopen()
         return caught
@@ -371,9 +419,25 @@ class _Beside(AccountIndex):
     """An index that is being built by one who holds the lock already."""
 
     @contextmanager
-    def _alone_on_this_machine(self) -> Iterator[None]:
+    def _alone_on_this_machine(self, patience: float = 0.0, progress: Progress | None = None) -> Iterator[None]:
         yield
 
     def _is_behind(self, *, hurried: bool) -> bool:
         """What is noted is for the one that is searched."""
         return self.catalogue.is_behind() or self._has_to_embed(hurried)
+
+
+def _sign(lock: int) -> None:
+    """Say who holds a lock: for those who wait."""
+    with suppress(OSError):  # on a full disk it holds all the same
+        os.truncate(lock, 0)
+        os.lseek(lock, 0, os.SEEK_SET)
+        os.write(lock, str(os.getpid()).encode())
+
+
+def _holder(lock: int) -> str:
+    with suppress(OSError):
+        os.lseek(lock, 0, os.SEEK_SET)
+        if number := os.read(lock, 20).decode("ascii", "ignore"):
+            return f"process {number}"
+    return "another process"

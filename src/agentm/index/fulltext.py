@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from agentm.errors import IndexBusyError
+from agentm.index.seal import META, Seal
+
 if TYPE_CHECKING:
     import tantivy
 
@@ -18,12 +21,8 @@ if TYPE_CHECKING:
 
 NAME = "fulltext"
 _HEAP = 30_000_000
-_META = "meta.json"
-"""tantivy's own."""
-
-
-class WriterBusyError(OSError):
-    """Another process is writing to this index."""
+_BUSY = "LockBusy"
+"""What tantivy says while another process writes."""
 
 
 class FullText:
@@ -36,7 +35,10 @@ class FullText:
 
         self.path = os.path.join(directory, NAME)
         os.makedirs(self.path, exist_ok=True)
-        self.is_new = not os.path.exists(os.path.join(self.path, _META))
+        self.is_new = not os.path.exists(os.path.join(self.path, META))
+        self._seal = Seal(self.path)
+        if not self.is_new:
+            self._seal.check()
         self.schema: tantivy.Schema = schema()
         self._index = tantivy.Index(self.schema, path=self.path, reuse=True)
         self._writer: Any = None
@@ -44,12 +46,14 @@ class FullText:
         self._seen: tuple[int, int] | None = None
 
     def begin(self) -> None:
-        """Become the one who writes; WriterBusyError while somebody else does."""
+        """Become the one who writes; IndexBusyError while somebody else does."""
         if self._writer is None:
             try:
                 self._writer = self._index.writer(_HEAP, 1)
             except ValueError as cause:
-                raise WriterBusyError(str(cause)) from cause
+                if _BUSY not in str(cause):
+                    raise
+                raise IndexBusyError("another process is writing to the index; try again when it is done.") from cause
 
     def replace(self, uri: str, entries: Iterable[Entry]) -> None:
         """What is found of a source, instead of what was found of it."""
@@ -78,11 +82,12 @@ class FullText:
                     writer.rollback()
                 self._uncommitted = False
             writer.wait_merging_threads()
+            self._seal.put()
 
     def searcher(self) -> tantivy.Searcher:
         """On the last commit, whoever made it."""
         try:
-            meta = os.stat(os.path.join(self.path, _META))  # replaced by every commit
+            meta = os.stat(os.path.join(self.path, META))  # replaced by every commit
         except FileNotFoundError as cause:
             raise ValueError("the full-text index is gone") from cause  # as tantivy says it
         seen = (meta.st_ino, meta.st_mtime_ns)
