@@ -104,6 +104,17 @@ def test_a_look_at_the_store_ends_when_time_is_up_and_the_next_one_goes_on(
         assert memory.status()["index"]["sources"] == 20
 
 
+@pytest.mark.spec("IDX-02")
+def test_a_note_whose_name_has_several_lines_is_found(tmp_path: Path) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    store.write(Locator("two\nlines.md"), "Ada builds looms.")
+    with opened(store, tmp_path) as memory:
+        assert uris(memory, "looms") == ["two\nlines.md"]
+        store.write(Locator("two\nlines.md"), "Ada builds clocks.")
+        assert memory._index.update(["two\nlines.md"])
+        assert uris(memory, "clocks") == ["two\nlines.md"]
+
+
 @pytest.mark.spec("IDX-05")
 def test_hand_edits_are_found_though_their_times_lie(tmp_path: Path) -> None:
     store = DeviceLocalBackend(tmp_path / "store")

@@ -96,7 +96,7 @@ def test_what_a_writer_left_half_done_is_no_edit_by_hand(memory: Memory, tmp_pat
 class Clock:
     now = 1_000_000.0
 
-    def time(self) -> float:
+    def monotonic(self) -> float:
         return self.now
 
 
@@ -118,6 +118,63 @@ def test_what_a_sync_client_brings_has_to_stay_for_a_while(tmp_path: Path, monke
             "Ada builds looms.",
             "Ada repairs clocks.",
         ]
+
+
+def facts(memory: Memory) -> list[str]:
+    """What is remembered of edits that were seen."""
+    return [name for name in memory._index.catalogue.facts() if name.startswith("edited ")]
+
+
+@pytest.mark.parametrize("step", [-3_600.0, 3_600.0])
+def test_a_clock_that_is_set_is_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    with opened(VaultBackend(tmp_path / "store", lock_root=tmp_path / "locks"), tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        memory.catch_up()
+        save(tmp_path, "Ada repairs clo")
+        assert memory.recall("looms", patience=30.0).being_edited == 1
+        now = time.time
+        with monkeypatch.context() as set_clock:
+            set_clock.setattr("time.time", lambda: now() + step)
+            assert memory.recall("looms", patience=30.0).being_edited == 1
+        assert len(memory.history("events/looms")) == 1
+
+
+def test_after_a_restart_of_the_machine_the_rest_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("agentm.index.by_hand.time", clock)
+    with opened(VaultBackend(tmp_path / "store", lock_root=tmp_path / "locks"), tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        memory.catch_up()
+        save(tmp_path, "Ada repairs clocks.")
+        for clock.now in (1_000_000.0, 10.0, 11.0):
+            assert memory.recall("looms", patience=30.0).being_edited == 1
+        clock.now = 12.0
+        assert uris(memory, "clocks") == ["looms"]
+
+
+def test_an_edit_that_was_none_is_not_remembered(tmp_path: Path) -> None:
+    with opened(VaultBackend(tmp_path / "store", lock_root=tmp_path / "locks"), tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        memory.catch_up()
+        save(tmp_path, "Ada repairs clocks.")  # the first file of a version that a sync client brings
+        assert memory.recall("looms", patience=30.0).being_edited == 1
+        assert len(facts(memory)) == 1
+        save(tmp_path, "Ada builds looms.")
+        assert memory.recall("looms", patience=30.0).complete
+        assert facts(memory) == []
+
+
+def test_an_edit_that_was_adopted_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("agentm.index.by_hand.time", clock)
+    with opened(VaultBackend(tmp_path / "store", lock_root=tmp_path / "locks"), tmp_path) as memory:
+        memory.remember("Ada builds looms.", slug="looms")
+        memory.catch_up()
+        save(tmp_path, "Ada repairs clocks.")
+        memory.catch_up()
+        clock.now += 2.0
+        assert uris(memory, "clocks") == ["looms"]
+        assert facts(memory) == []
 
 
 class Unwritable(DeviceLocalBackend):

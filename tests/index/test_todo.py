@@ -31,10 +31,15 @@ def test_what_somebody_who_had_the_list_open_adds_late_is_kept(tmp_path: Path) -
     todo.note(str(tmp_path), ["a"])
     fd = os.open(tmp_path / todo.NAME, os.O_WRONLY | os.O_APPEND)
     _, size = todo.taken(str(tmp_path))
-    os.write(fd, b"late\n")
+    os.write(fd, b"late\0")
     os.close(fd)
     todo.done(str(tmp_path), size)
     assert "late" in todo.taken(str(tmp_path))[0]
+
+
+def test_a_name_may_be_of_several_lines(tmp_path: Path) -> None:
+    todo.note(str(tmp_path), ["a\nb.md", "c"])
+    assert todo.waiting(str(tmp_path)) == todo.taken(str(tmp_path))[0] == ["a\nb.md", "c"]
 
 
 def test_nothing_noted_is_nothing(tmp_path: Path) -> None:

@@ -32,10 +32,12 @@ def adopt(backend: StorageBackend, address: ContextUri, catalogue: Catalogue) ->
     if action is Action.WAIT or not stayed:
         return False
     _adopt(backend, address)
-    if backend.capabilities.sync:
-        with catalogue.change():
-            catalogue.drop_fact(_name(address))
     return True
+
+
+def drop_seen(catalogue: Catalogue, uri: str) -> None:
+    """There is no edit any more, or there was none: inside `change`."""
+    catalogue.drop_fact(_name(uri))
 
 
 def _has_stayed(seen: Observed, catalogue: Catalogue) -> bool:
@@ -44,19 +46,20 @@ def _has_stayed(seen: Observed, catalogue: Catalogue) -> bool:
     What a sync client brings has the times it had elsewhere, and one file comes after the other: a version that was
     written there must not pass for an edit because its content is here before the rest of it.
     """
-    name = _name(seen.address)
-    now, what = time.time(), digest("\n".join(f"{part}" for part in seen.parts.values()))
+    name = _name(str(seen.address))
+    # The same in every process, and no clock that somebody sets; after a restart it begins anew.
+    now, what = time.monotonic(), digest("\n".join(f"{part}" for part in seen.parts.values()))
     before, _, since = (catalogue.fact(name) or "").partition(" ")
-    if before == what:
-        return abs(now - float(since)) >= QUIET_SECONDS
+    if before == what and now >= float(since):
+        return now - float(since) >= QUIET_SECONDS
     with catalogue.change():
         catalogue.put_fact(name, f"{what} {now:.3f}")
     return False
 
 
-def _name(address: ContextUri) -> str:
+def _name(uri: str) -> str:
     """Of the fact that an edit was seen."""
-    return f"edited {digest(str(address))[:16]}"
+    return f"edited {digest(uri)[:16]}"
 
 
 def _adopt(backend: StorageBackend, address: ContextUri) -> None:

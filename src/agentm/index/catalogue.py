@@ -316,10 +316,9 @@ class Catalogue:
         self.put_fact(f"{_EMBEDDED}{embedder}", str(last))
 
     def drop_other_embedders(self, embedder: str) -> None:
-        names = (row[0] for row in list(self._db.execute("SELECT name FROM facts")))
-        for name in names:
+        for name in self.facts():
             if name.startswith(_EMBEDDED) and name != f"{_EMBEDDED}{embedder}":
-                self._db.execute("DELETE FROM facts WHERE name = ?", (name,))
+                self.drop_fact(name)
 
     # What the change feed has seen.
 
@@ -336,6 +335,10 @@ class Catalogue:
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
+
+    def facts(self) -> list[str]:
+        """The names of all."""
+        return [row[0] for row in self._db.execute("SELECT name FROM facts ORDER BY name")]
 
     def put_fact(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))

@@ -169,6 +169,10 @@ def _apply_some(
                 catalogue.put(source)
             if uri not in caught.being_edited:  # else the next look meets it again
                 catalogue.put_stamps(work[uri])
+                if index.backend.capabilities.sync:
+                    from agentm.index.by_hand import drop_seen
+
+                    drop_seen(catalogue, uri)
     _tell(index, caught, deadline, progress)
     with suppress(AgentmError, OSError):  # an event that stays is told once more, and does nothing
         acknowledge(index.backend, _told(index, found))

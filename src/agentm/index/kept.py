@@ -107,6 +107,6 @@ def kept(data: bytes) -> Kept:
     people = border + 3 * many
     days = people + who
     end = days + dates
-    uri, _, moment = data[end:].decode().partition("\n")
+    uri, _, moment = data[end:].decode().rpartition("\n")  # the key of a note may be of several lines
     terms = memoryview(data)[_HEAD.size : border].cast(_NUMBER)
     return Kept(record, traits, length, around, uri, moment, terms, data, people, days, end)

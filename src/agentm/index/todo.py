@@ -1,6 +1,6 @@
 """What was written a moment ago: a hint to the index where to look first.
 
-A line is appended without opening the index, so that writing stays quick. Nothing is lost with a lost line: a look at
+One is appended without opening the index, so that writing stays quick. Nothing is lost with one that is lost: a look at
 the whole store finds what the list does not name.
 """
 
@@ -12,16 +12,18 @@ from contextlib import suppress
 
 NAME = "todo"
 _WORK = f"{NAME}.work"
+_END = "\0"
+"""Behind each; no name has it in it, and one may be of several lines."""
 
 
 def note(directory: str, uris: Iterable[str]) -> None:
     """These were changed."""
-    lines = "".join(f"{uri}\n" for uri in uris).encode()
+    data = "".join(f"{uri}{_END}" for uri in uris).encode()
     with suppress(OSError):
         os.makedirs(directory, exist_ok=True)
         fd = os.open(os.path.join(directory, NAME), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(fd, lines)
+            os.write(fd, data)
         finally:
             os.close(fd)
 
@@ -39,7 +41,7 @@ def taken(directory: str) -> tuple[list[str], int]:
             os.replace(os.path.join(directory, NAME), work)
         with open(work, "rb") as file:
             data = file.read()
-        return list(dict.fromkeys(data.decode("utf-8", "replace").split("\n")[:-1])), len(data)
+        return list(dict.fromkeys(data.decode("utf-8", "replace").split(_END)[:-1])), len(data)
     return [], 0
 
 
@@ -48,7 +50,7 @@ def waiting(directory: str) -> list[str]:
     found: list[str] = []
     for name in (_WORK, NAME):
         with suppress(OSError), open(os.path.join(directory, name), encoding="utf-8") as file:
-            found += file.read().split("\n")[:-1]
+            found += file.read().split(_END)[:-1]
     return list(dict.fromkeys(found))
 
 
