@@ -89,8 +89,6 @@ def _storage(patient: Patient) -> Finding:
         return Finding("fail", "storage", shown(str(refusal)))
     if patient.preview.protocol == "vault" and patient.place is None:
         text = f"{said.text}: there is no such folder; mount it or put it back, or make it with mkdir to begin anew"
-            f"{said.text}: there is no such folder; mount it or put it back, or make it with mkdir to begin a new one"
-        )
         return Finding("warn", "storage", text)
     if patient.preview.protocol == "memory":
         text = "memory is gone when the process ends; to keep what is written type: agentm config unset storage.backend"
