@@ -225,7 +225,7 @@ class TestVersions:
         for call in calls:
             with pytest.raises(ConcurrentModificationError) as caught:
                 call(Locator("drop/mail"))
-            assert caught.value.current is None
+            assert (caught.value.current, caught.value.expected) == (None, None)
             with pytest.raises(ConcurrentModificationError) as caught:
                 call(Locator("in/a"))
             assert caught.value.current == box.read_versioned(Locator("in/a")).version

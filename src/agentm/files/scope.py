@@ -163,5 +163,9 @@ def _is_denied(denied: frozenset[Names], path: str, whole: bool) -> bool:
 
 def _folded(names: Names) -> Names:
     """One form for all spellings that some disk takes for the same, as far as names and their order go."""
-    folded = (unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold()) for name in names)
+    folded = (name.lower() if name.isascii() else _plain(name) for name in names)
     return tuple(name.rstrip(". ") or name for name in folded)
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold())

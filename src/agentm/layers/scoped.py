@@ -130,17 +130,15 @@ class ScopedBackend(Layer):
             raise self._scope.refusal(READ, _path(place))
 
     def _is_shown(self, place: Locator) -> bool:
-        return not self._is_denied(place) and (
-            self._scope.covers(READ, place.parts) or self._scope.leads_to(READ, place.parts)
-        )
+        on_the_way = self._scope.covers(READ, place.parts) or self._scope.leads_to(READ, place.parts)
+        return on_the_way and not self._scope.is_denied(_path(place)) and not self._ground.hides(place.key)
 
     def _can_be_read(self, place: Locator) -> bool:
         return (
-            self._scope.covers(READ, place.parts) and not self._is_denied(place) and not self._ground.strays(place.key)
+            self._scope.covers(READ, place.parts)
+            and not self._scope.is_denied(_path(place))
+            and not self._ground.strays(place.key)
         )
-
-    def _is_denied(self, place: Locator) -> bool:
-        return self._scope.is_denied(_path(place)) or self._ground.hides(place.key)
 
     @contextmanager
     def _versions_kept(self) -> Iterator[None]:
@@ -149,7 +147,7 @@ class ScopedBackend(Layer):
             yield
         except ConcurrentModificationError as refused:
             if refused.locator is None or not self._can_be_read(Locator(refused.locator)):
-                refused.current = None
+                refused.current = refused.expected = None  # what was expected may be what stood there when it began
             raise
 
 

@@ -26,7 +26,10 @@ from agentm.seam.types import Capabilities, Change, Info, Versioned
 
 
 class Layer(StorageBackend):
-    """Passes every verb and every ability on to the store inside, which nobody gets at through it."""
+    """Passes every verb and every ability on to the store inside, which nobody gets at through it.
+
+    One that calls places otherwise than the store inside says so in ``folder`` and ``is_link`` as well.
+    """
 
     def __init__(self, inner: StorageBackend) -> None:
         self._inner = inner
