@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
 import re
 import time
@@ -413,6 +414,22 @@ def test_searching_again_costs_what_was_put_and_not_a_look_at_the_whole_store(ba
             store.delete(("n",), f"k{number}")
             assert keys(store.search(("n",), query=f"tea{number}")) == ["same"]
     assert looks.many <= 2 + (time.monotonic() - started)
+
+
+def test_nobody_waits_for_a_note_that_cannot_be_read(backend):
+    class Failing(Layer):
+        def read(self, locator):
+            if locator.name == "bad.md":
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(locator)
+
+    backend.write(Locator("notes/bad.md"), "tea")
+    many, started = 8, time.monotonic()
+    with AgentmStore(Failing(backend)) as store:
+        for number in range(many):
+            store.put(("n",), "k", {"text": f"tea{number}"})
+            assert [item.score > 0 for item in store.search(("n",), query=f"tea{number}")] == [True]
+    assert time.monotonic() - started < many  # who waits, waits a second each time
 
 
 def test_what_was_indexed_stays_indexed(store, backend, home):

@@ -213,7 +213,7 @@ class AgentmStore(BaseStore):
         with self._alone:  # threads that search first must not open an index each
             everything, put = "_memory" not in self.__dict__, self._taken()
             only = None if everything else put
-            while not self._memory.catch_up(only=only).complete and time.monotonic() < until:
+            while self._memory.catch_up(only=only).busy and time.monotonic() < until:
                 only = None if everything else []  # what was put is noted by now
                 time.sleep(0.01)
 

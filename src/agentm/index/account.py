@@ -77,6 +77,8 @@ class Caught:
     """Memories whose files somebody touched just now: once they are left alone, what they say becomes a version."""
     looked: bool = False
     """Whether the whole store was looked at, now or a moment ago: else what others wrote is not known."""
+    busy: bool = False
+    """Whether something is left because another process is at it: it is soon done."""
 
 
 class AccountIndex:
@@ -255,7 +257,7 @@ class AccountIndex:
             if scan and caught.complete:
                 self._look(caught, deadline, progress)
         except IndexBusyError:
-            caught.complete = False  # whoever it is works it off for all
+            caught.complete, caught.busy = False, True  # whoever it is works it off for all
 
     def _look(self, caught: Caught, deadline: float | None, progress: Progress | None) -> None:
         """Look at the whole store, and index what changed. Where time was too short, the next question goes on."""
@@ -270,7 +272,7 @@ class AccountIndex:
                     apply(self, work, caught, deadline, progress)
                     self._embed(deadline)
         except IndexBusyError:
-            caught.complete = False
+            caught.complete, caught.busy = False, True
         caught.looked = True
         if caught.being_edited:
             from agentm.context.holding import QUIET_SECONDS
