@@ -288,7 +288,8 @@ class Memory:
     ) -> Receipt:
         """Take a memory away. `undo` brings it back, unless it is purged: then its words go, out of the index too.
 
-        For that, the part of the index in which they lay is written anew; ``progress`` is told how far that is.
+        For that, the part of the index in which they lay is written anew; ``progress`` is told how far that is. Its
+        address stays, to tell every copy of the store that it is gone: give what may be purged a ``slug`` of its own.
         """
         check_callable(InvalidNodeError, progress=progress)
         check_number(InvalidNodeError, if_version=if_version)

@@ -53,6 +53,16 @@ def test_the_whole_life_of_a_memory(anywhere):
     assert agentm.done("repair").endswith(" 0 repaired, 0 for you to look at\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"), [((), True), (("--slug", "note-7"), False), (("--slug", "tea"), False)]
+)
+def test_a_purge_says_that_a_name_made_from_the_words_stays(shell, options, is_told):
+    uri = shell.json("remember", "The password is walrus.", *options)["uri"]
+    shell.done("edit", uri, "Another text.")
+    code, _, hints = shell("forget", uri, "--purge")
+    assert (code, "--slug" in hints) == (0, is_told)
+
+
 def test_relations_are_seen_from_both_ends(anywhere):
     agentm = anywhere
     agentm.done("remember", "Ada builds looms.", "--to", "entities/ada")

@@ -16,7 +16,7 @@ import pytest
 
 from agentm import CallableEmbedder, DeviceLocalBackend, EmbedderError, Memory, Note
 from agentm.index import graph, vectors
-from agentm.index.vectors import Vectors
+from agentm.index.vectors import Vectors, keep_only
 from tests.index.conftest import tmp_path as tmp_path
 
 pytestmark = pytest.mark.spec("IDX-03")
@@ -48,6 +48,45 @@ def filled(path: Path, matrix: Any, *, graph: bool = True) -> Vectors:
     if graph:
         tidied(made)
     return made
+
+
+def test_nothing_is_left_of_vectors_that_are_let_go_nor_in_a_graph(tmp_path: Path) -> None:
+    matrix = clustered(600)
+    made = filled(tmp_path, matrix)
+    folder = Path(made.path)
+    assert list(folder.glob("*.usearch"))
+    gone = 77
+    [data] = folder.glob("*.vectors")
+    row = np.fromfile(data, "<f4").reshape(-1, _SIZE)[gone - 1].tobytes()
+
+    def holding() -> list[str]:
+        return [path.name for path in folder.iterdir() if row in path.read_bytes()]
+
+    assert holding()
+    for _ in range(2):  # once more does no harm
+        keep_only(made.path, [record for record in range(1, 601) if record != gone])
+        assert (holding(), list(folder.glob("*.usearch"))) == ([], [])
+    assert gone not in made.nearest(matrix[gone - 1], 599)
+    assert (len(made.nearest(matrix[0], 1000)), made.last) == (599, 600)
+    keep_only(made.path, [])
+    assert (made.nearest(matrix[0], 10), made.last) == ({}, 600)
+    made.add([601], matrix[:1])
+    assert list(made.nearest(matrix[0], 10)) == [601]
+
+
+def test_nothing_is_left_of_vectors_that_a_crash_left(tmp_path: Path) -> None:
+    matrix = clustered(100)
+    made = filled(tmp_path, matrix, graph=False)
+    [data] = Path(made.path).glob("*.vectors")
+    with data.open("ab") as file:
+        file.write(b"behind the last row")
+    (data.parent / "old.vectors").write_bytes(b"of before")
+    (data.parent / "old.usearch").write_bytes(b"of before")
+    keep_only(made.path, range(1, 101))
+    left = b"".join(path.read_bytes() for path in data.parent.iterdir())
+    assert b"behind" not in left
+    assert b"before" not in left
+    assert len(made.nearest(matrix[0], 1000)) == 100
 
 
 def tidied(made: Vectors) -> None:

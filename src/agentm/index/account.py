@@ -157,9 +157,18 @@ class AccountIndex:
             _durable.replace(path, os.path.join(self.home, _SET_ASIDE))
 
     def drop_set_aside(self) -> None:
+        self._drop(_SET_ASIDE)
+
+    def drop_others(self) -> None:
+        """Remove what no question is answered from: what was set aside, and one whose building was cut short."""
+        for part in (_SET_ASIDE, _REBUILT):
+            if os.path.join(self.home, part) != self.directory:
+                self._drop(part)
+
+    def _drop(self, part: str) -> None:
         import shutil
 
-        path = os.path.join(self.home, _SET_ASIDE)
+        path = os.path.join(self.home, part)
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -146,10 +146,12 @@ class Catalogue:
     def close(self) -> None:
         self._db.close()
 
-    def settle(self) -> None:
-        """Bring everything into the one file, as far as no reader is in the way: some read only that."""
+    def settle(self) -> bool:
+        """Bring everything into the one file: some read only that. False if a reader is in the way of some of it."""
         with suppress(sqlite3.OperationalError):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            [(is_busy, *_)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not is_busy
+        return False
 
     def is_at(self, directory: str) -> bool:
         """Whether this is the file that lies in a directory now."""

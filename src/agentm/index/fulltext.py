@@ -73,6 +73,10 @@ class FullText:
         self._index.reload()
         self._writer.garbage_collect_files()
 
+    def segments(self) -> dict[str, bool]:
+        """The segments that are searched, in the order that hits count them in: whether one holds something deleted."""
+        return {one["segment_id"]: one["deletes"] is not None for one in self._seal.segments()}
+
     def end(self) -> None:
         """Let others write; what was not committed is gone."""
         writer, self._writer = self._writer, None

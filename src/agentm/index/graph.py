@@ -108,7 +108,13 @@ class GraphFile:
         made = _Made(os.path.basename(path), rows.head.generation, rows.head.rows, _digest(path), _stamp(path))
         _durable.write_file(os.path.join(self.path, _DESCRIPTION), json.dumps(as_dict(made)).encode())
         self._known = (None, None)
-        self._sweep(made)
+        self._sweep(made.file)
+
+    def drop_others(self, head: Head) -> None:
+        """Remove every graph that is not over these vectors."""
+        made = self._made(head)
+        if os.path.isdir(self.path):
+            self._sweep(made.file if made is not None else "")
 
     def _begun(self, head: Head) -> tuple[Any, int]:
         made = self._made(head)
@@ -146,10 +152,10 @@ class GraphFile:
     def _at(self, made: _Made) -> str:
         return os.path.join(self.path, made.file)
 
-    def _sweep(self, made: _Made) -> None:
+    def _sweep(self, kept: str) -> None:
         """Graphs that are no longer named, and those that a crash left."""
         for name in os.listdir(self.path):
-            if name.endswith(_SUFFIX) and name != made.file:
+            if name.endswith(_SUFFIX) and name != kept:
                 with suppress(OSError):  # Windows: somebody is reading it
                     _durable.unlink(os.path.join(self.path, name))
 

@@ -208,7 +208,8 @@ def _tell(index: AccountIndex, caught: Caught, deadline: float | None, progress:
     if _tell_marked(index, caught, deadline) and index.catalogue.fact(PURGED) is not None:
         from agentm.index.purging import sweep
 
-        sweep(index, partial(_tell_marked, index, caught, deadline, progress))
+        if not sweep(index, partial(_tell_marked, index, caught, deadline, progress)):
+            caught.complete = False
 
 
 def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None, progress: Progress | None = None) -> bool:

@@ -64,7 +64,7 @@ class Seal:
 
     def _files(self) -> Iterator[tuple[str, Stamp]]:
         """Those of the segments that are searched, with their stamps."""
-        kept = {one["segment_id"].replace("-", ""): _deletes(one) for one in self._segments()}
+        kept = {one["segment_id"].replace("-", ""): _deletes(one) for one in self.segments()}
         with os.scandir(self._path) as entries:
             for entry in entries:
                 segment, _, kind = entry.name.partition(".")
@@ -74,7 +74,8 @@ class Seal:
                         found = entry.stat()
                         yield entry.name, [found.st_size, found.st_mtime_ns]
 
-    def _segments(self) -> list[dict[str, Any]]:
+    def segments(self) -> list[dict[str, Any]]:
+        """What tantivy says of each segment that is searched, in its order."""
         with open(os.path.join(self._path, META), encoding="utf-8") as file:
             try:
                 return list(json.load(file)["segments"])

@@ -125,12 +125,14 @@ class VectorFile:
 
     def keep(self, records: Sequence[int]) -> None:
         """Let go of the vectors of all other records, in files of their own: readers may be at the old ones."""
-        rows = self.rows()
-        if rows is None:
+        old, rows = self.head(), self.rows()
+        kept = [] if rows is None else self.np.flatnonzero(self.np.isin(rows.records, self.np.asarray(records, "u8")))
+        if len(kept) == old.rows and not self._has_more(old):
+            self._sweep(old)
             return
-        kept = self.np.flatnonzero(self.np.isin(rows.records, self.np.asarray(records, dtype="u8")))
-        head = self._new(rows.head.size, rows.head.last)
+        head = self._new(old.size, old.last)
         for at in range(0, len(kept), _AT_ONCE):
+            assert rows is not None  # else none is kept
             some = kept[at : at + _AT_ONCE]
             self._write(head, rows.records[some], rows.matrix[some])
             head = replace(head, rows=head.rows + len(some))
@@ -138,6 +140,11 @@ class VectorFile:
         self._rows = None
         del rows  # Windows removes no file that is mapped
         self._sweep(head)
+
+    def _has_more(self, head: Head) -> bool:
+        """Whether something lies behind the last row: left of a crash, or of what was done anew."""
+        size = os.path.getsize(self._data(head, _VECTORS)) if head.file else 0
+        return size > head.rows * head.size * _NUMBER_BYTES
 
     def _new(self, size: int, last: int) -> Head:
         os.makedirs(self.path, exist_ok=True)

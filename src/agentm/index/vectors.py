@@ -29,6 +29,13 @@ MOST_GONE = 1_000
 """Vectors of records that are gone may be so many more than those that are there."""
 
 
+def keep_only(path: str, records: Sequence[int]) -> None:
+    """Leave nothing in the files at a path of the vectors of all other records, nor of graphs over them."""
+    file = VectorFile(path)
+    file.keep(records)
+    GraphFile(path).drop_others(file.head())
+
+
 class Vectors:
     """The vectors that one embedder made for one index."""
 
