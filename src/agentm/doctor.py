@@ -202,6 +202,30 @@ def check_conflicts(patient: Patient) -> Iterator[Finding]:
     yield Finding("warn", "conflicts", f"{text}; compare each with its original, keep what you want, delete the copy")
 
 
+def check_index(patient: Patient) -> Iterator[Finding]:
+    """Whether the index can be kept, and what of the store is not in it."""
+    from agentm.index.catalogue import CURRENT, unreadable_in
+    from agentm.index.damage import is_sound
+    from agentm.index.obstacle import obstacle
+    from agentm.open import caller, index_directory
+
+    if patient.backend is None:
+        return
+    account = caller(install_prefix=patient.install_prefix).account_id
+    home = index_directory(patient.backend, account, patient.install_prefix, None)
+    if home is None:
+        return
+    current = os.path.join(home, CURRENT)
+    if why := obstacle(home):
+        yield Finding("warn", "index", f"every recall makes one and throws it away: {shown(why)}")
+    elif not is_sound(current):
+        yield Finding("warn", "index", f"the one in {shown(home)} is damaged; the next recall sets it aside")
+    if unreadable := unreadable_in(current):
+        named = ", ".join(repr(shown(one)) for one in unreadable[:3])
+        text = f"{len(unreadable)} memories and notes cannot be read, as {named}"
+        yield Finding("warn", "index", f"{text}; save notes as UTF-8, and for memories type: agentm repair --dry-run")
+
+
 def check_python(_: Patient) -> Iterator[Finding]:
     yield Finding("ok", "python", f"{sys.version.split()[0]} at {shown(sys.executable)}")
 
@@ -217,7 +241,7 @@ def check_sqlite(_: Patient) -> Iterator[Finding]:
 
 
 # In the order they are printed; the leftovers come before what opens the store, because opening clears them.
-# Later parts put their own checks here: index freshness, pending and dead events, broken nodes.
+# Later parts put their own checks here: pending and dead events, broken nodes.
 CHECKS: tuple[Check, ...] = (
     check_config,
     check_plugins,
@@ -225,6 +249,7 @@ CHECKS: tuple[Check, ...] = (
     check_local_files,
     check_clock,
     check_conflicts,
+    check_index,
     check_python,
     check_sqlite,
 )

@@ -244,7 +244,8 @@ class Memory:
         Only of a ``category``, with a ``tag``, of a ``project``, of an ``owner`` (a space such as ``user:alice``), from
         ``since`` up to ``until`` (days). ``recency=False`` and ``related=False`` turn the gentle signals off.
         ``patience`` is how many seconds it may take: what is new is indexed until then, in small steps, and what was
-        found is read; ``complete`` says whether that was all. An embedder has a timeout of its own.
+        found is read; ``complete`` says whether that was all. An embedder that takes longer is
+        not waited for, and what it makes is there for the next question.
         """
         from agentm.recall.recall import Filters, recall
 

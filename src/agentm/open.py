@@ -130,16 +130,18 @@ def _index(home: _IndexHome, **parts: Any) -> AccountIndex:
     from agentm.index.account import AccountIndex
 
     directory = home.directory
-    if directory is not None:
-        try:
-            if not os.path.isdir(directory) or os.access(directory, os.W_OK):
-                return AccountIndex(directory, **parts)
-        except (OSError, sqlite3.OperationalError):
-            pass
-        borrowed = _borrowed(directory, home.passing(), vectors=parts["embedder"] is not None)
-        if borrowed is not None:
-            return AccountIndex(borrowed, **parts, lasting=False)
-    return AccountIndex(home.passing(), **parts, lasting=directory is None)
+    if directory is None:
+        return AccountIndex(home.passing(), **parts)
+    from agentm.index.obstacle import obstacle
+
+    why = None
+    try:
+        if not os.path.isdir(directory) or os.access(directory, os.W_OK):
+            return AccountIndex(directory, **parts)
+    except (OSError, sqlite3.OperationalError) as cause:
+        why = f"the index cannot be kept in {directory}: {cause}"
+    passing = _borrowed(directory, home.passing(), vectors=parts["embedder"] is not None) or home.passing()
+    return AccountIndex(passing, **parts, lasting=False, obstacle=obstacle(directory) or why)
 
 
 def _borrowed(directory: str, new: str, *, vectors: bool) -> str | None:

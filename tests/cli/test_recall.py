@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 
@@ -129,3 +130,53 @@ def test_who_edits_a_memory_and_asks_at_once_gets_the_new_words(shell, home, sto
     before, after = shell.json("history", "entities/ada")["versions"]
     assert (before["version"], after["version"], after["actor"]) == (1, 2, "human:alice")
     assert after["sources"] != before["sources"]  # by hand
+
+
+@pytest.fixture
+def wifi(shell, home):
+    """A file of a memory, which alice saves in another encoding."""
+    shell.done("remember", "The wifi is called tavern.", "--to", "entities/wifi")
+    shell.done("recall", "wifi")
+    return f"{home}/.agentm/memory/accounts/local/users/alice/memories/entities/wifi/content.md"
+
+
+@pytest.mark.spec("CTX-02")
+def test_a_memory_that_was_saved_as_no_text_is_found_as_it_was_and_told_of(shell, wifi):
+    with open(wifi, "wb") as file:
+        file.write("The wifi café".encode("latin-1"))
+    code, out, err = shell("recall", "wifi")
+    assert (code, "\n> The wifi is called tavern.\n" in out, "agentm reindex" in err) == (0, True, True)
+    code, _, err = shell("reindex")
+    assert (code, "entities/wifi" in err, "agentm repair" in err) == (0, True, True)
+    code, out, _ = shell("doctor")
+    assert [line for line in out.splitlines() if line.startswith("index [WARN]") and "entities/wifi" in line]
+
+
+@pytest.mark.spec("IDX-01")
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_is_in_the_way_of_the_index_is_named(known, home, level):
+    known.done("recall", "looms")
+    [place] = glob.glob(f"{home}/.agentm/index/*/local")
+    for _ in range(level):
+        place = os.path.dirname(place)
+    shutil.rmtree(place)
+    with open(place, "w") as file:
+        file.write("in the way")
+    code, out, err = known("reindex")
+    assert (code, out.startswith("indexed 2"), place in err) == (0, True, True)
+    code, out, _ = known("doctor")
+    assert [line for line in out.splitlines() if line.startswith("index [WARN]") and place in line]
+    os.unlink(place)
+    known.done("reindex")
+
+
+@pytest.mark.spec("IDX-01")
+def test_a_damaged_index_is_seen_by_the_doctor_and_mended_by_the_next_recall(known, home):
+    known.done("recall", "looms")
+    assert "index [" not in known("doctor")[1]
+    for path in glob.glob(f"{home}/.agentm/index/*/local/current/fulltext/*.store"):
+        with open(path, "r+b") as file:
+            file.write(bytes(64))
+    assert "index [WARN]" in known("doctor")[1]
+    assert known.json("recall", "looms")["complete"]
+    assert "index [" not in known("doctor")[1]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -147,3 +149,28 @@ def test_two_that_build_an_index_anew_at_once_both_do(store: DeviceLocalBackend,
             thread.join(60)
         assert changed == [1, 1]
         assert uris(one, "looms") == uris(other, "looms") == ["looms"]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE sources SET uri = replace(uri, 'looms', 'lxxms')",
+        "UPDATE records SET uri = replace(uri, 'looms', 'lxxms')",
+        "UPDATE sources SET space = 'users/alixe'",
+        "UPDATE sources SET tags = '['",
+        "UPDATE sources SET tags = NULL",
+        "UPDATE sources SET moment = CAST(x'ff' AS TEXT)",
+        "DELETE FROM records",
+        "DROP TABLE sources",
+    ],
+)
+def test_a_catalogue_that_does_not_fit_the_rest_is_built_anew(
+    store: DeviceLocalBackend, tmp_path: Path, harm: str
+) -> None:
+    with closing(sqlite3.connect(index_directory(tmp_path) / "current/catalogue.db")) as catalogue:
+        catalogue.execute(harm)
+        catalogue.commit()
+    for _ in range(2):
+        with opened(store, tmp_path) as memory:
+            found = memory.recall("looms", patience=30.0)
+            assert ([one.uri for one in found], found.complete) == ([memory.address("events/looms")], True)

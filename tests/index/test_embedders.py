@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -206,3 +208,63 @@ def test_an_endpoint_that_is_not_there_is_named(path: Path, endpoint: str) -> No
         OpenAIEmbedder("ftp://nowhere", "toy")
     with opened(path, OpenAIEmbedder("http://127.0.0.1:9/v1", "toy")) as memory:
         assert names(memory, "puppy")[0] == "pet"
+
+
+class Slow:
+    """An embedder that gives nothing before it is let go."""
+
+    name = "slow/1"
+
+    def __init__(self, *, asked_of: str = "") -> None:
+        self.go = threading.Event()
+        self.asked: list[Sequence[str]] = []
+        self._only = asked_of
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(texts)
+        if self._only in texts[0]:
+            assert self.go.wait(60)
+        return meaning(texts)
+
+
+def test_a_question_does_not_wait_for_an_embedder_longer_than_its_patience(path: Path) -> None:
+    embedder = Slow(asked_of="flarn")
+    with opened(path, embedder) as memory:
+        memory.catch_up()
+        started = time.monotonic()
+        found = memory.recall("flarn loaf", patience=0.25)
+        took = time.monotonic() - started
+        assert (found.entries[0].uri, found.complete) == (memory.address("events/food"), False)
+        assert took < 20.0  # it would be sixty
+        embedder.go.set()
+        assert set(names(memory, "flarn loaf", limit=2)) == {"food", "pet"}
+        assert sum("flarn loaf" in texts for texts in embedder.asked) == 1  # what it was asked for it gave, if late
+
+
+def test_what_is_embedded_too_slowly_is_found_by_its_words_and_later_by_its_meaning(path: Path) -> None:
+    embedder = Slow()
+    with opened(path, embedder) as memory:
+        for _ in range(3):
+            found = memory.recall("loaf", patience=0.1)
+            assert (found.entries[0].uri, found.complete) == (memory.address("events/food"), False)
+        memory.remember("The loaf was cold.", slug="cold")
+        assert set(names(memory, "loaf", patience=0.1)[:2]) == {"food", "cold"}
+        embedder.go.set()
+        assert names(memory, "flarn")[0] == "pet"
+        assert len(embedder.asked) <= 4
+
+
+def test_without_numpy_no_embedder_is_asked_and_what_is_missing_is_said_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Sequence[str]] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        asked.append(texts)
+        return meaning(texts)
+
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with opened(path, CallableEmbedder("toy/1", embed)) as memory:
+        assert [names(memory, "loaf")[0] for _ in range(3)] == ["food"] * 3
+    assert asked == []
+    assert ["numpy" in record.getMessage() for record in caplog.records] == [True]

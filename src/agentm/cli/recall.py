@@ -132,3 +132,8 @@ def _show(found: Recall, memories: Memories, *, explain: bool) -> None:
         say(f"agentm: hint: {found.being_edited} edited by hand just now; ask again in a moment.", sys.stderr)
     elif not found.complete and not found.entries:
         say("agentm: hint: the index may not know the latest; agentm reindex brings it up to date.", sys.stderr)
+    if found.unreadable:
+        say(
+            f"agentm: hint: memories and notes that cannot be read: {found.unreadable}; agentm reindex says which.",
+            sys.stderr,
+        )

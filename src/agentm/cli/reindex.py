@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from agentm.cli.memories import Memories, add_caller_arguments
 from agentm.cli.output import print_json, say
 from agentm.cli.progress import progress
+from agentm.cli.texts import one_line
 from agentm.records import as_dict
 
 DESCRIPTION = """\
@@ -17,6 +18,9 @@ EXAMPLES = """\
   agentm reindex
   agentm reindex --full
   agentm reindex --json"""
+
+_NAMED = 3
+"""Of what cannot be read, how many are named."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,12 +37,21 @@ def run(options: Namespace) -> int:
         print_json({**as_dict(caught), "index": status})
         return 0
     say(f"indexed {caught.changed} changed, {caught.gone} gone; {status['sources']} in all")
-    if not status["lasting"]:
-        say("agentm: hint: the index cannot be kept where it belongs, and was thrown away.", sys.stderr)
+    if status["obstacle"]:
+        say(f"agentm: hint: this index was thrown away: {one_line(status['obstacle'])}.", sys.stderr)
+    if status["unreadable"]:
+        say(f"agentm: hint: {_unreadable(status['unreadable'])}.", sys.stderr)
     if not caught.complete:
         say("agentm: hint: another process is writing to the index, and works off the rest.", sys.stderr)
     return 0
 
 
+def _unreadable(uris: list[str]) -> str:
+    named = ", ".join(one_line(uri) for uri in uris[:_NAMED]) + (" …" if len(uris) > _NAMED else "")
+    return f"{len(uris)} cannot be read ({named}): save notes as UTF-8; for memories type: agentm repair --dry-run"
+
+
 def _so_far(done: int, total: int) -> str:
+    if not total:
+        return "waiting for another process that writes to the index; Ctrl-C does no harm"
     return f"indexed {done:,} of {total:,}; Ctrl-C does no harm"

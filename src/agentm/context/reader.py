@@ -121,6 +121,16 @@ def _parts_of(backend: StorageBackend, node: Locator, meta: Meta) -> Version | N
     return version if version.sound() else None
 
 
+def has_no_text(backend: StorageBackend, node: Locator) -> bool:
+    """Whether a file of a node holds what is no text."""
+    for name in PARTS:
+        try:
+            read_text(backend, node.child(name))
+        except NotTextError:
+            return True
+    return False
+
+
 def kept_version(backend: StorageBackend, node: Locator, meta: Meta) -> Version | None:
     """A version from the history, if it is there and whole."""
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from threading import RLock
@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from agentm.backends import _durable
 from agentm.backends._flock import try_flock
+from agentm.context.uri import SCHEME, parse_uri
 from agentm.errors import IndexBusyError
 from agentm.index import todo
-from agentm.index.catalogue import CURRENT, Catalogue
+from agentm.index.catalogue import CURRENT, Catalogue, Held, Row
 from agentm.index.fulltext import FullText
 from agentm.records import field, record_class
 from agentm.seam import StorageBackend
 
 if TYPE_CHECKING:
-    from agentm.index.embed import Embedder
+    from agentm.index.embed import Asked, Embedder
     from agentm.index.keeping import Work
     from agentm.index.meaning import Matching, Wanted
     from agentm.index.vectors import Vectors
@@ -54,6 +55,11 @@ NOTES = "notes"
 Progress = Callable[[int, int], None]
 
 
+def space_of(uri: str) -> str:
+    """The space that a source belongs to."""
+    return parse_uri(uri).owner_space if uri.startswith(SCHEME) else NOTES
+
+
 def _alone(method: Callable[Concatenate[AccountIndex, P], T]) -> Callable[Concatenate[AccountIndex, P], T]:
     """One thread at a time."""
 
@@ -75,6 +81,10 @@ class Caught:
     """False if somebody else is at it, or time was up before everything was done that was found to be done."""
     being_edited: list[str] = field(default_factory=list)
     """Memories whose files somebody touched just now: once they are left alone, what they say becomes a version."""
+    unreadable: list[str] = field(default_factory=list)
+    """Sources that were met and are damaged, or no text; of a memory, the version that was written is indexed."""
+    embedded: bool = True
+    """False if the embedder had no time to see all of it: until it has, words alone find what there is."""
     looked: bool = False
     """Whether the whole store was looked at, now or a moment ago: else what others wrote is not known."""
     busy: bool = False
@@ -94,16 +104,22 @@ class AccountIndex:
         embedder: Embedder | None = None,
         part: str = CURRENT,
         lasting: bool = True,
+        obstacle: str | None = None,
     ) -> None:
-        """One that is not ``lasting`` is thrown away with the process, and vouches for nothing that was written."""
+        """One that is not ``lasting`` is thrown away with the process, and vouches for nothing that was written.
+
+        :param obstacle: why it does not lie where it would last
+        """
         self.home = home
         self.lasting = lasting
+        self.obstacle = obstacle
         self.directory = os.path.join(home, part)
         self.backend = backend
         self.account = account
         self.notes = notes
         self.embedder = embedder
         self.vectors: Vectors | None = None
+        self.asked: Asked | None = None
         self.lock = RLock()
         """Held by whoever uses what is open here: threads share one connection."""
         self._next_look = 0.0
@@ -227,16 +243,39 @@ class AccountIndex:
             "untold": self.catalogue.count_untold(),
             "embedder": self.catalogue.fact(EMBEDDER),
             "lasting": self.lasting,
+            "obstacle": self.obstacle,
+            "unreadable": self.catalogue.unreadable(),
             "scanned_at": self.catalogue.fact("scanned at"),
         }
 
-    def near(self, query: str, limit: int, wanted: Wanted, matching: Matching) -> dict[int, float]:
-        """Wanted records near in meaning, with their similarities; none without an embedder that has seen all."""
+    @_alone
+    def is_torn(self, found: Mapping[int, str]) -> bool:
+        """Whether records were found, with these sources, that the catalogue does not hold: a part is damaged.
+
+        False also while another process writes, as then the parts need not fit together.
+        """
+        try:
+            with self._alone_on_this_machine():
+                if self.catalogue.is_behind():
+                    return False
+                known = self.catalogue.found(found)
+                lost = [record for record, uri in found.items() if not _fits(uri, *known.get(record, (None, None)))]
+                return any(self.fulltext.has(record) for record in lost)
+        except IndexBusyError:
+            return False
+
+    def near(
+        self, query: str, limit: int, wanted: Wanted, matching: Matching, deadline: float
+    ) -> dict[int, float] | None:
+        """Wanted records near in meaning, with their similarities; none without an embedder that has seen all.
+
+        None if the embedder does not answer before the ``deadline``.
+        """
         if self.embedder is None:
             return {}
         from agentm.index.meaning import near
 
-        return near(self, self.embedder, query, limit, wanted, matching)
+        return near(self, self.embedder, query, limit, wanted, matching, deadline)
 
     # Keeping up.
 
@@ -279,7 +318,7 @@ class AccountIndex:
             if work:
                 with self._writing():
                     apply(self, work, caught, deadline, progress)
-                    self._embed(deadline)
+                    self._embed(caught, deadline)
         except IndexBusyError:
             caught.complete, caught.busy = False, True
         caught.looked = True
@@ -296,11 +335,11 @@ class AccountIndex:
         caught.complete = caught.complete and self._last_look.complete
         caught.being_edited = [*self._last_look.being_edited]
 
-    def _embed(self, deadline: float | None) -> None:
+    def _embed(self, caught: Caught, deadline: float | None) -> None:
         if self.embedder is not None:
             from agentm.index.meaning import embed
 
-            embed(self, self.embedder, deadline)
+            caught.embedded = embed(self, self.embedder, deadline)
 
     def _looked(self, caught: Caught, deadline: float | None) -> tuple[Work, float]:
         """What a look at the whole store finds, and how long it took: for `is_cheap`."""
@@ -436,6 +475,11 @@ class _Beside(AccountIndex):
     def _is_behind(self, *, hurried: bool) -> bool:
         """What is noted is for the one that is searched."""
         return self.catalogue.is_behind() or self._has_to_embed(hurried)
+
+
+def _fits(uri: str, row: Row | None, source: Held | None) -> bool:
+    """Whether a record that was found is what the catalogue holds of it."""
+    return row is not None and source is not None and row.uri == uri and source.space == space_of(uri)
 
 
 def _sign(lock: int) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ PURGED = "purged"
 AROUND = 2
 """How many neighbours on either side an entry is also found by."""
 _EMBEDDED = "embedded by "
+_UNREADABLE = "unreadable "
 _NEW = 0.3
 """An abstract or overview is a record of its own if more than this share of it is not in the content."""
 
@@ -322,6 +323,18 @@ class Catalogue:
             if name.startswith(_EMBEDDED) and name != f"{_EMBEDDED}{embedder}":
                 self.drop_fact(name)
 
+    # What could not be read.
+
+    def unreadable(self) -> list[str]:
+        """Sources that are damaged, or no text."""
+        return _unreadable(self._db)
+
+    def mark_unreadable(self, uri: str) -> None:
+        self.put_fact(f"{_UNREADABLE}{uri}", "")
+
+    def mark_readable(self, uri: str) -> None:
+        self.drop_fact(f"{_UNREADABLE}{uri}")
+
     # What the change feed has seen.
 
     def stamps(self) -> dict[str, str]:
@@ -355,6 +368,26 @@ class Catalogue:
             "SELECT uri, level, number, start, finish, heading, text FROM records ORDER BY uri, level, number"
         )
         yield from self._db.execute("SELECT * FROM edges ORDER BY 1, 2, 3")
+
+
+def unreadable_in(directory: str) -> list[str]:
+    """What could not be read for the index in a directory, without touching that; nothing if it cannot be asked."""
+    path = os.path.join(directory, NAME)
+    if not os.path.isfile(path):
+        return []
+    from urllib.parse import quote
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?immutable=1", uri=True)) as db:
+            return _unreadable(db)
+    except sqlite3.Error:
+        return []
+
+
+def _unreadable(db: sqlite3.Connection) -> list[str]:
+    after = _UNREADABLE[:-1] + chr(ord(_UNREADABLE[-1]) + 1)
+    rows = db.execute("SELECT name FROM facts WHERE name >= ? AND name < ? ORDER BY name", (_UNREADABLE, after))
+    return [row[0].removeprefix(_UNREADABLE) for row in rows]
 
 
 def _held(row: Sequence[Any]) -> Held:

@@ -11,6 +11,7 @@ import sqlite3
 from agentm.errors import AgentmError
 from agentm.index.catalogue import NAME as CATALOGUE
 from agentm.index.fulltext import NAME as FULLTEXT
+from agentm.index.seal import META, Seal
 
 _REFUSALS = frozenset(
     (
@@ -43,6 +44,19 @@ def is_damage(error: BaseException, directory: str) -> bool:
 def _is_refusal(error: BaseException) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     return isinstance(error, sqlite3.Error) and code is not None and code & _PRIMARY in _REFUSALS
+
+
+def is_sound(directory: str) -> bool:
+    """Whether nothing is seen to be wrong with the index in a directory, without touching it."""
+    fulltext = os.path.join(directory, FULLTEXT)
+    if is_misshapen(directory):
+        return False
+    try:
+        if os.path.exists(os.path.join(fulltext, META)):
+            Seal(fulltext).check()
+    except ValueError:
+        return False
+    return True
 
 
 def is_misshapen(directory: str) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any, Protocol
 
 from agentm.errors import EmbedderError
@@ -23,6 +25,57 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """A vector for each text, all of one length. May raise; what is not embedded is found by its words."""
+
+
+class Asked:
+    """An embedder, asked by those who may not have the time to wait for it: it goes on, in a thread of its own.
+
+    It is asked one thing at a time. Who asks for the same again gets what was made of it meanwhile.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._question: _Question | None = None
+
+    def embed(self, texts: Sequence[str], deadline: float | None) -> Sequence[Vector] | None:
+        """A vector for each text; None if that takes longer than up to the deadline."""
+        before = self._question
+        if before is not None and not before.ended_by(deadline):
+            return None
+        if before is None or before.texts != texts:
+            if deadline is None:
+                return self._embedder.embed(texts)
+            self._question = before = _Question(self._embedder, texts)
+            if not before.ended_by(deadline):
+                return None
+        self._question = None
+        return before.answer()
+
+
+class _Question:
+    def __init__(self, embedder: Embedder, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self._embedder = embedder
+        self._vectors: Sequence[Vector] = ()
+        self._error: Exception | None = None
+        # A process that ends does not wait for it.
+        self._thread = Thread(target=self._ask, daemon=True)
+        self._thread.start()
+
+    def _ask(self) -> None:
+        try:
+            self._vectors = self._embedder.embed(self.texts)
+        except Exception as error:  # raised where it was asked
+            self._error = error
+
+    def ended_by(self, deadline: float | None) -> bool:
+        self._thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def answer(self) -> Sequence[Vector]:
+        if self._error is not None:
+            raise self._error
+        return self._vectors
 
 
 class CallableEmbedder:

@@ -88,6 +88,12 @@ class FullText:
             writer.wait_merging_threads()
             self._seal.put()
 
+    def has(self, record: int) -> bool:
+        """Whether a record can be found."""
+        from tantivy import Query
+
+        return bool(self.searcher().search(Query.term_query(self.schema, "record", record), 1).hits)
+
     def searcher(self) -> tantivy.Searcher:
         """On the last commit, whoever made it."""
         try:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from agentm.context.node import ABSTRACT, CONTENT, HISTORY, META, OUTBOX, OVERVIEW, RELATIONS, NodeStatus, digest
-from agentm.context.reader import read_meta, read_version, untouched_version
+from agentm.context.reader import has_no_text, read_meta, read_version, untouched_version
 from agentm.context.uri import ACCOUNTS, SCHEME, ContextUri, parse_uri, uri_of
 from agentm.errors import AgentmError, InvalidNodeError, InvalidUriError, NodeBrokenError, NotTextError
 from agentm.index import todo
@@ -125,7 +125,7 @@ def work_off(index: AccountIndex, caught: Caught, deadline: float | None) -> Non
     if index.embedder is not None:
         from agentm.index.meaning import embed
 
-        embed(index, index.embedder, deadline)
+        caught.embedded = embed(index, index.embedder, deadline)
 
 
 def apply(
@@ -158,8 +158,13 @@ def _apply_some(
 
     catalogue = index.catalogue
     found = dict(_all_read(index, work, caught))
+    were_unreadable = set(catalogue.unreadable())
     with catalogue.change():
         for uri, source in found.items():
+            if uri in caught.unreadable:
+                catalogue.mark_unreadable(uri)
+            elif uri in were_unreadable:
+                catalogue.mark_readable(uri)
             if source is None:
                 caught.gone += catalogue.known(uri) is not None
                 catalogue.forget(uri)
@@ -240,13 +245,14 @@ def _tell_marked(index: AccountIndex, caught: Caught, deadline: float | None, pr
 def _read(index: AccountIndex, uri: str, caught: Caught) -> Source | None:
     """What the store holds of a source now; None if nothing is to be found there, or what is there is damaged.
 
-    What somebody has edited by hand becomes a version first. A store that cannot be asked raises: what it holds is not
+    What somebody has edited by hand becomes a version first; what is no text cannot, and the version before it is what
+    counts. A store that cannot be asked raises: what it holds is not
     gone for that.
     """
     from agentm.index.sources import of_node
 
     if not uri.startswith(SCHEME):
-        return _read_note(index, Locator(uri))
+        return _read_note(index, Locator(uri), caught)
     try:
         address = parse_uri(uri)
         if address.account != index.account:
@@ -255,7 +261,12 @@ def _read(index: AccountIndex, uri: str, caught: Caught) -> Source | None:
         if version is None:
             _adopt(index, address, caught)
             version = read_version(index.backend, address.locator)
-    except (InvalidUriError, NodeBrokenError, InvalidNodeError, NotTextError):
+            if version is not None and has_no_text(index.backend, address.locator):
+                caught.unreadable.append(uri)
+    except InvalidUriError:
+        return None
+    except (NodeBrokenError, InvalidNodeError, NotTextError):
+        caught.unreadable.append(uri)
         return None
     if version is None or version.meta.uri != uri:
         return None
@@ -270,7 +281,7 @@ def _adopt(index: AccountIndex, address: ContextUri, caught: Caught) -> None:
         caught.being_edited.append(uri)
 
 
-def _read_note(index: AccountIndex, place: Locator) -> Source | None:
+def _read_note(index: AccountIndex, place: Locator, caught: Caught) -> Source | None:
     from agentm.context.summarise import abstract_of
     from agentm.index.account import NOTES
     from agentm.index.sources import of_note
@@ -280,7 +291,10 @@ def _read_note(index: AccountIndex, place: Locator) -> Source | None:
     try:
         text = index.backend.read(place)
         modified = index.backend.info(place).mtime
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, NotTextError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except NotTextError:
+        caught.unreadable.append(place.key)
         return None
     return of_note(place.key, text, space=NOTES, modified=modified, abstract=abstract_of(text))
 

@@ -16,8 +16,8 @@ from agentm.context.node import CONTENT, NodeStatus, digest
 from agentm.context.reader import read_meta, read_text, read_version
 from agentm.context.tenancy import RequestContext, check
 from agentm.context.uri import SCHEME, parse_uri
-from agentm.errors import AgentmError, InvalidQueryError
-from agentm.index.account import NOTES, AccountIndex
+from agentm.errors import AgentmError, InvalidQueryError, NotTextError
+from agentm.index.account import NOTES, AccountIndex, space_of
 from agentm.index.catalogue import Edge, Held, Row
 from agentm.recall.fitting import Shown, fitted
 from agentm.recall.results import Found, Recall
@@ -89,13 +89,25 @@ def recall(
         candidates = [_with_recency(one, now) for one in candidates]
     candidates = _with_relations(related_to, candidates)
     candidates.sort(key=lambda one: -one.score)
-    held = _held(index, candidates, wanted, at_once=limit)
+    lost: list[_Candidate] = []
+    held = _held(index, candidates, wanted, limit, lost)
     shown, all_read = _all_read(store, ctx, held, limit, max(deadline, time.monotonic() + _READING))
+    whole = not lost or not index.is_torn({one.record: one.uri for one in lost})
+    if not whole:
+        index.distrust("its parts do not fit together")
     entries, text, cost = fitted(shown, budget, asked, own=f"{own_space(ctx)}/memories/")
     up_to_date = caught.complete and not caught.being_edited and caught.looked
-    complete = up_to_date and all_found and all_read
+    complete = up_to_date and caught.embedded and all_found and all_read and whole
     left_out = len(shown) - len(entries)
-    return Recall(query, tuple(entries), budget, cost, left_out, complete, text, len(caught.being_edited))
+    edited, unreadable = len(caught.being_edited), _count_unreadable(index, wanted)
+    return Recall(query, tuple(entries), budget, cost, left_out, complete, text, edited, unreadable)
+
+
+def _count_unreadable(index: AccountIndex, wanted: _Wanted) -> int:
+    """How many of the sources that the caller may read are damaged, or no text."""
+    with index.lock:
+        found = index.catalogue.unreadable()
+    return sum(1 for uri in found if space_of(uri) in wanted.readable and wanted.shows(uri))
 
 
 def _checked(query: str, budget: int, limit: int) -> str:
@@ -179,11 +191,12 @@ def _ranked(
         return [record for record in records if isinstance(record, int)]
 
     found, all_found = _found(index, query, limit, wanted, deadline)
-    _add_meaning(index, found, index.near(query, limit, admitted, matching))
+    near = index.near(query, limit, admitted, matching, deadline)
+    _add_meaning(index, found, near or {})
     best: dict[str, _Candidate] = {}
     for one in sorted(found.values(), key=lambda one: -one.score):
         best.setdefault(one.uri, one)
-    return list(best.values()), all_found or len(best) >= limit
+    return list(best.values()), near is not None and (all_found or len(best) >= limit)
 
 
 def _found(
@@ -314,8 +327,10 @@ class _Held(NamedTuple):
     source: Held
 
 
-def _held(index: AccountIndex, candidates: list[_Candidate], wanted: _Wanted, at_once: int) -> Iterator[_Held]:
-    """Looked up a few at a time: seldom are there more than are shown."""
+def _held(
+    index: AccountIndex, candidates: list[_Candidate], wanted: _Wanted, at_once: int, lost: list[_Candidate]
+) -> Iterator[_Held]:
+    """Looked up a few at a time: seldom are there more than are shown. What is not held is put among the ``lost``."""
     for start in range(0, len(candidates), at_once):
         some = candidates[start : start + at_once]
         with index.lock:
@@ -325,6 +340,8 @@ def _held(index: AccountIndex, candidates: list[_Candidate], wanted: _Wanted, at
             # Else it was replaced since the index was searched, or is in another index by now.
             if row is not None and source is not None and row.uri == one.uri and _admits(source, wanted):
                 yield _Held(one, row, source)
+            elif one.hit is not None:
+                lost.append(one)
 
 
 def _all_read(
@@ -391,7 +408,7 @@ def _node(backend: StorageBackend, ctx: RequestContext, source: Held) -> _Now | 
     if meta is None or meta.uri != source.uri:
         return None
     if meta.status is NodeStatus.ACTIVE and meta.version == source.version:
-        content = read_text(backend, place.child(CONTENT))
+        content = _content(backend, place)
         # As it was indexed: no need to read more.
         if content is not None and digest(content) == meta.parts.get(CONTENT):
             return _Now(content, source.abstract, source.overview, meta.version, meta.actor)
@@ -400,6 +417,13 @@ def _node(backend: StorageBackend, ctx: RequestContext, source: Held) -> _Now | 
         return None
     node = version.node()
     return _Now(node.content, node.abstract, node.overview, node.version, node.actor)
+
+
+def _content(backend: StorageBackend, place: Locator) -> str | None:
+    try:
+        return read_text(backend, place.child(CONTENT))
+    except NotTextError:  # somebody saved it so; the version that was written is in the history
+        return None
 
 
 def _note(backend: StorageBackend, source: Held) -> _Now:

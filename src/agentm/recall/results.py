@@ -67,6 +67,8 @@ class Recall:
     markdown: str
     being_edited: int = 0
     """Memories that somebody edits by hand just now: what they say is known once their files are left alone."""
+    unreadable: int = 0
+    """Memories and notes whose files are damaged, or no text: what was last known of a memory is shown, if anything."""
 
     def __iter__(self) -> Iterator[Found]:
         return iter(self.entries)
