@@ -11,8 +11,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from agentm.errors import AgentmError
 from agentm.index.embed import Asked
-from agentm.index.vectors import Vectors
+from agentm.index.vectors import Vectors, keep_only
 
 if TYPE_CHECKING:
     from agentm.index.account import AccountIndex
@@ -153,6 +154,19 @@ def _go_over(index: AccountIndex, vectors: Vectors, embedder: str) -> None:
     for name in os.listdir(index.directory):
         if name.startswith("vectors-") and name != os.path.basename(vectors.path):
             shutil.rmtree(os.path.join(index.directory, name), ignore_errors=True)
+
+
+def drop_gone(index: AccountIndex) -> None:
+    """Let go of the vectors of records that are gone, whoever made them, also where that embedder is not at hand."""
+    index.vectors = None  # Windows removes no file that is mapped
+    for name in os.listdir(index.directory):
+        if name.startswith("vectors-"):
+            path = os.path.join(index.directory, name)
+            try:
+                keep_only(path, index.catalogue.record_ids())
+            except (AgentmError, OSError, ValueError) as error:  # no numpy, say: then they are made anew
+                log.warning("the vectors in %s cannot be looked at and are let go: %s", name, error)
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def near(
