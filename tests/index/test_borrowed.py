@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -96,3 +98,58 @@ def test_its_vectors_come_along(read_only: Opener, tmp_path: Path, monkeypatch: 
     with with_embedder() as memory:
         assert len(memory.recall("weaver", limit=100, patience=30.0)) == 20
     assert seen[20:] == ["weaver"]
+
+
+def writing_meanwhile(monkeypatch: pytest.MonkeyPatch, times: int, write: Callable[[], None]) -> None:
+    """Somebody who may write there does so right after the catalogue was copied, so many times."""
+    copy, left = shutil.copyfile, [times]
+
+    def copyfile(source: str, target: str, **options: object) -> str:
+        copy(source, target)
+        if source.endswith("catalogue.db") and left[0]:
+            left[0] -= 1
+            write()
+        return target
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+
+
+@pytest.mark.parametrize("times", [1, 1_000])
+def test_it_is_taken_as_it_was_at_one_moment_or_not_at_all(
+    read_only: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    [catalogue] = (tmp_path / "index").glob("*/acme/current/catalogue.db")
+    owner = sqlite3.connect(catalogue, isolation_level=None)
+
+    def write() -> None:
+        """Everything under another name: a new beginning of the log, which the old file does not fit."""
+        owner.execute("UPDATE sources SET title = title || 'x'")
+        owner.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        owner.execute("UPDATE sources SET title = title || 'y'")
+
+    writing_meanwhile(monkeypatch, times, write)
+    with read_only() as memory:
+        index = memory._index
+        titles = {index.catalogue.source(uri).title for uri in index.catalogue.uris()}
+        assert {title[-2:] for title in titles} == ({"xy"} if times == 1 else set())
+        found = memory.recall("weaver", limit=100, patience=30.0)
+        assert (len(found), found.complete) == (20, True)
+    owner.close()
+
+
+def test_what_is_half_copied_is_not_used(read_only: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing() -> None:
+        raise OSError(5, "Input/output error")
+
+    writing_meanwhile(monkeypatch, 1, failing)
+    with read_only() as memory:
+        assert memory._index.catalogue.count() == 0
+        assert len(memory.recall("weaver", limit=100, patience=30.0)) == 20
+
+
+def test_what_was_added_to_it_stays_while_the_process_lives(read_only: Opener) -> None:
+    with read_only() as memory:
+        memory.remember("Bea sells looms.", slug="bea")
+        memory.recall("Bea", patience=30.0)
+        memory.close()
+        assert memory._index.catalogue.known(memory.address("events/bea")) is not None
