@@ -268,3 +268,13 @@ def test_without_numpy_no_embedder_is_asked_and_what_is_missing_is_said_once(
         assert [names(memory, "loaf")[0] for _ in range(3)] == ["food"] * 3
     assert asked == []
     assert ["numpy" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_vectors_that_belong_to_no_record_any_more_are_made_anew(path: Path) -> None:
+    embedder = CallableEmbedder("toy/1", meaning)
+    with opened(path, embedder) as memory:
+        assert names(memory, "flarn")[0] == "pet"
+    [records] = (path / "index").glob("*/acme/current/vectors-*/*.records")
+    records.write_bytes(b"\xff" * records.stat().st_size)
+    with opened(path, embedder) as memory:
+        assert names(memory, "flarn")[0] == "pet"

@@ -45,8 +45,11 @@ def is_behind(index: AccountIndex, embedder: Embedder, *, hurried: bool) -> bool
         return False
     if index.catalogue.unembedded(embedder.name, 1):
         return True
+    is_new = index.vectors is None
     vectors = _vectors(index, embedder)
     try:
+        if is_new and not vectors.are_sound():
+            return True
         return _are_lost(index, vectors, embedder) or (not hurried and vectors.is_untidy())
     except OSError as error:  # not now; but they are there
         log.warning("the vectors of %s cannot be looked at: %s", embedder.name, error)
@@ -76,6 +79,8 @@ def embed(index: AccountIndex, embedder: Embedder, deadline: float | None) -> bo
     if is_resting or not _can_be_kept(index, embedder):
         return True
     vectors = _vectors(index, embedder)
+    if not vectors.are_sound():
+        vectors.drop()
     if _are_lost(index, vectors, embedder):
         with index.catalogue.change():
             index.catalogue.mark_embedded(embedder.name, vectors.last)

@@ -11,7 +11,7 @@ def obstacle(home: str) -> str | None:
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     if not os.path.isdir(path):
-        return f"there is no folder at {path}, where the index belongs, but something else; move it away"
+        return f"{path} is no folder, and the index belongs there; move it away"
     if not os.access(path, os.W_OK | os.X_OK):
         return f"nothing can be written in {path}, where the index belongs; type: chmod u+wx {path}"
     return None

@@ -116,6 +116,12 @@ class VectorFile:
         self._write(head, records, matrix)
         self._put(replace(head, rows=head.rows + len(records), last=int(records[-1])))
 
+    def drop(self) -> None:
+        """Let go of everything; the files are cleared away when something is added."""
+        self._rows = None
+        with suppress(FileNotFoundError):
+            _durable.unlink(os.path.join(self.path, _HEAD))
+
     def _cut(self, head: Head, record: int) -> Head:
         """The rows before this record's."""
         if record > head.last:

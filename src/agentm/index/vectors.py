@@ -50,6 +50,18 @@ class Vectors:
         """The last record that has a vector, or had one."""
         return self._file.head().last
 
+    def are_sound(self) -> bool:
+        """Whether the records they belong to stand in the order in which they were added; if not, they are damaged."""
+        rows = self._file.rows()
+        if rows is None:
+            return True
+        found = rows.records
+        return bool((found[1:] > found[:-1]).all() and found[-1] <= rows.head.last)
+
+    def drop(self) -> None:
+        """Let go of all of them."""
+        self._file.drop()
+
     def add(self, records: Sequence[int], vectors: Sequence[Vector]) -> None:
         """Keep the vectors of these records, durably. Their numbers grow, in one call and from call to call."""
         np = self._file.np
