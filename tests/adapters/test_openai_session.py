@@ -165,6 +165,21 @@ def test_of_items_that_cannot_be_written_none_is(backend):
         AgentmSession(7, backend)  # type: ignore[arg-type]  # as a caller without a type checker does
 
 
+@pytest.mark.parametrize(
+    "given",
+    [say("forgot the brackets"), "text", ["text"], [say("a"), None], [say("a"), [say("b")]], [7], 7, None],
+    ids=repr,
+)
+def test_what_could_not_be_read_back_is_not_added(backend, given):
+    session = AgentmSession("one", backend)
+    add(session, say("first"))
+    with pytest.raises(SessionFileError) as raised:
+        asyncio.run(session.add_items(given))
+    assert raised.value.code == "session_item_invalid"
+    assert items(session) == [say("first")]
+    assert pop(session) == say("first")
+
+
 ODD = ["", ".", "..", "../one", "one/two", "one\\two", "One", "ONE", "one ", "one.", "con", "ü", "u\u0308", "a\0b",
        "\ud800", "one~two", "x" * 300, "one.jsonl", "one\n", "％", "user:42", "user 42", "-", "_"]  # fmt: skip
 

@@ -64,7 +64,7 @@ class AgentmSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Put items behind all others: all of them, or none if one cannot be written."""
-        new = "".join(map(self._line, items))
+        new = self._lines(items)
         if new:
             await _in_thread(lambda: update(self._backend, self._place, lambda old: _ended(old or "") + new))
 
@@ -120,17 +120,24 @@ class AgentmSession:
             raise _unreadable(self._place, number, "it is not an object")
         return item  # type: ignore[return-value]  # what was given to add_items
 
-    def _line(self, item: TResponseInputItem) -> str:
+    def _lines(self, items: list[TResponseInputItem]) -> str:
         try:
-            line = json.dumps(item, ensure_ascii=False)
-            # Half a surrogate pair is no UTF-8, but can be spelt out in JSON.
-            return f"{line if _is_utf8(line) else json.dumps(item)}\n"
+            return "".join(map(_line, items))
         except (TypeError, ValueError) as cause:
             raise SessionFileError(
-                f"an item for the session {self.session_id!r} cannot be written as JSON ({cause}); "
-                "add plain dictionaries, lists, texts and numbers.",
+                f"this cannot be added to the session {self.session_id!r} ({cause}); "
+                "add a list of plain dictionaries that can be written as JSON.",
                 code="session_item_invalid",
             ) from cause
+
+
+def _line(item: TResponseInputItem) -> str:
+    # What the reader would refuse must not get in: one such line, and the whole history cannot be read any more.
+    if not isinstance(item, dict):
+        raise TypeError(f"an item is a dictionary, not {type(item).__name__}")
+    line = json.dumps(item, ensure_ascii=False)
+    # Half a surrogate pair is no UTF-8, but can be spelt out in JSON.
+    return f"{line if _is_utf8(line) else json.dumps(item)}\n"
 
 
 def _file_name(session_id: str) -> str:
