@@ -147,6 +147,136 @@ def test_a_broken_file_is_named_and_the_others_are_found(store, backend, caplog)
     assert got(store, ("a",), "broken").value == {"n": 2}
 
 
+KEPT = Locator("langgraph/a/k.md")
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        lambda text: f"\ufeff{text}",
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text.replace("\n", "\r\n"),
+        lambda text: text.partition("\n\n")[0],
+        lambda text: text.replace(": ", ":", 4),
+    ],
+    ids=["byte order mark", "crlf", "both", "no text and no last line break", "no spaces"],
+)
+def test_as_an_editor_saves_it_it_is_the_same_item(store, backend, saved):
+    value = {"text": "tea\nand more", "n": 1}
+    store.put(("a",), "k", value, ttl=10)
+    first = got(store, ("a",), "k")
+    backend.write(KEPT, saved(backend.read(KEPT)))
+    assert got(store, ("a",), "k").value == value
+    assert [item.value for item in store.search(("a",))] == [value]
+    assert [item.value for item in store.search(("a",), query="tea")] == [value]
+    backend.write(KEPT, saved(backend.read(KEPT)))
+    store.put(("a",), "k", {"n": 2})
+    assert (got(store, ("a",), "k").value, got(store, ("a",), "k").created_at) == ({"n": 2}, first.created_at)
+    backend.write(KEPT, saved(backend.read(KEPT)))
+    store.delete(("a",), "k")
+    assert not backend.exists(KEPT)
+
+
+def with_field(name, said):
+    return lambda text: re.sub(f"(?m)^{name}: .*$", f"{name}: {said}", text)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda _: "",
+        lambda _: " \n",
+        lambda text: text[:2],
+        lambda text: text[:9],
+        lambda text: text[:20],
+        lambda text: text[: text.index("created")],
+        lambda text: text[: text.index("tags")],
+        lambda text: text.replace("\n", "\r\n")[:30],
+        lambda text: re.sub("(?m)^value: .*\n", "", text),
+        lambda text: re.sub("(?m)^namespace: .*\n", "", text),
+        with_field("value", "[1]"),
+        with_field("value", "null"),
+        with_field("namespace", '"a"'),
+        with_field("namespace", "[1]"),
+        with_field("key", "7"),
+        with_field("ttl", '"ten"'),
+        with_field("expires", '"2030-01-01"'),
+        with_field("updated", "7"),
+        lambda text: text.replace("ttl: ", "index: 5\nttl: "),
+    ],
+)
+def test_a_damaged_item_is_an_error_that_names_it_and_never_nothing(store, backend, damaged, caplog):
+    store.put(("a",), "k", {"text": "tea"}, ttl=10)
+    store.put(("a",), "other", {"text": "tea"})
+    backend.write(KEPT, damaged(backend.read(KEPT)))
+    with pytest.raises(AgentmError, match=r"langgraph/a/k\.md") as broken:
+        store.get(("a",), "k")
+    assert broken.value.code == "node_broken"
+    assert keys(store.search(())) == ["other"]
+    assert "langgraph/a/k.md" in caplog.text
+    assert store.sweep_ttl() == 0
+    assert backend.exists(KEPT)
+    store.put(("a",), "k", {"n": 2})
+    assert got(store, ("a",), "k").value == {"n": 2}
+    backend.write(KEPT, damaged(backend.read(KEPT)) or " ")
+    store.delete(("a",), "k")
+    assert store.get(("a",), "k") is None
+
+
+def test_putting_over_a_damaged_item_keeps_when_it_came_to_be_where_that_can_be_read(store, backend, caplog):
+    store.put(("a",), "k", {"n": 1})
+    first = got(store, ("a",), "k")
+    backend.write(KEPT, with_field("value", "{")(backend.read(KEPT)))
+    store.put(("a",), "k", {"n": 2})
+    assert got(store, ("a",), "k").created_at == first.created_at
+    assert "langgraph/a/k.md" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["# My plan\n", "---\ntags: [mine]\n---\n\nText\n", "---\n\nA line above\n", "---\nkey: C major\n---\nSong\n"],
+)
+def test_a_note_of_somebodys_own_is_neither_written_over_nor_removed(store, backend, note):
+    backend.write(KEPT, note)
+    assert store.get(("a",), "k") is None
+    with pytest.raises(FileExistsError, match=r"langgraph/a/k\.md"):
+        store.put(("a",), "k", {"n": 1})
+    store.delete(("a",), "k")
+    assert backend.read(KEPT) == note
+    assert store.search(()) == []
+
+
+def test_a_copy_of_another_item_is_neither_written_over_nor_removed(store, backend):
+    store.put(("a",), "k", {"n": 1})
+    copy = backend.read(KEPT)
+    backend.write(Locator("langgraph/b/k.md"), copy)
+    backend.mkdir(Locator("langgraph/b/folder.md"))
+    with pytest.raises(FileExistsError):
+        store.put(("b",), "k", {"n": 2})
+    store.delete(("b",), "k")
+    store.delete(("b",), "folder")
+    assert backend.read(Locator("langgraph/b/k.md")) == copy
+    assert backend.exists(Locator("langgraph/b/folder.md"))
+
+
+def test_a_note_that_comes_while_an_item_is_deleted_stays(backend):
+    shared = Meanwhile(backend)
+    with AgentmStore(shared) as store:
+        store.put(("a",), "k", {"n": 1})
+        shared.happens = lambda: backend.write(KEPT, "# My plan\n")
+        store.delete(("a",), "k")
+    assert backend.read(KEPT) == "# My plan\n"
+
+
+def test_what_is_put_while_it_is_deleted_goes_as_well(backend):
+    shared = Meanwhile(backend)
+    with AgentmStore(shared) as store, AgentmStore(backend) as other:
+        store.put(("a",), "k", {"n": 1})
+        shared.happens = lambda: other.put(("a",), "k", {"n": 2})
+        store.delete(("a",), "k")
+        assert store.get(("a",), "k") is None
+
+
 def test_what_cannot_be_read_or_leads_out_leaves_the_others_as_they_are(tmp_path):
     (tmp_path / "outside").mkdir()
     backend = DeviceLocalBackend(tmp_path / "store")
@@ -497,6 +627,26 @@ def test_a_batch_answers_in_order_and_writes_last(quick):
     )
     assert (one.value, nothing, keys(found), listed, again) == ({"n": 1}, None, ["a"], [("n",)], None)
     assert got(quick, ("n",), "a").value == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "x",
+        None,
+        base.SearchOp(("n",), limit=-1),
+        base.SearchOp(("n",), offset=-1),
+        base.SearchOp(("n",), query="tea", limit=-1),
+        base.ListNamespacesOp(limit=-1),
+        base.ListNamespacesOp(offset=-1),
+    ],
+    ids=repr,
+)
+def test_a_batch_with_what_cannot_be_answered_writes_nothing(quick, asked):
+    with pytest.raises(ValueError, match=r"operation|limit|offset") as refused:
+        quick.batch([base.PutOp(("n",), "a", {"n": 1}), asked])
+    assert isinstance(refused.value, AgentmError)
+    assert quick.get(("n",), "a") is None
 
 
 def test_the_asynchronous_twins(store):

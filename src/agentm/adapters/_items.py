@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,11 @@ SUFFIX = ".md"
 TAG = "langgraph"
 
 _EDGE = "---\n"
+_OPENING = f"{_EDGE}namespace:"
+"""How the file of every item begins."""
+_MARKS = {"namespace", "key", "value"}
+"""The fields that only an item has together."""
+_MOMENTS = {"created", "updated", "expires"}
 
 
 @record_class(frozen=True)
@@ -66,19 +72,30 @@ def written(item: Kept, text: str) -> str:
 
 def read(text: str, place: Locator) -> Kept | None:
     """The item that a file holds; None if it is somebody's own note."""
-    fields = dict(_fields(text))
-    if not {"namespace", "key", "value"} <= fields.keys():
+    fields = _fields(text)
+    if not _is_of_an_item(text, fields):
         return None
     try:
+        lost = _MARKS - fields.keys()
+        if lost:
+            raise ValueError(f"there is no {min(lost)}")
         said = {name: json.loads(fields[name]) for name in field_names(Kept) if name in fields}
-        for name in {"created", "updated", "expires"} & said.keys():
-            said[name] = datetime.fromisoformat(said[name])
+        for name in _MOMENTS & said.keys():
+            said[name] = _moment(said[name])
+        _check(said)
         return Kept(**said | {"namespace": tuple(said["namespace"])})
     except (TypeError, ValueError) as cause:
         raise NodeBrokenError(
             f"the fields above {place.key!r} cannot be read as those of an item ({cause}); mend or remove the file.",
             locator=place.key,
         ) from cause
+
+
+def created(text: str) -> datetime | None:
+    """When an item came to be, also where the rest of its file is damaged; None if that is, too."""
+    with suppress(KeyError, TypeError, ValueError):
+        return _moment(json.loads(_fields(text)["created"]))
+    return None
 
 
 def said_by(value: Mapping[str, Any]) -> str:
@@ -99,11 +116,49 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _fields(text: str) -> Iterator[tuple[str, str]]:
-    head, edge, _ = text.removeprefix(_EDGE).partition(f"\n{_EDGE}")
-    for line in head.split("\n") if edge and text.startswith(_EDGE) else ():
-        name, _, value = line.partition(": ")
-        yield name, value
+def _is_of_an_item(text: str, fields: Mapping[str, str]) -> bool:
+    """Also if it is damaged: cut off anywhere, down to nothing, or with one of its marks lost."""
+    start = _as_written(text)
+    return not start.strip() or _OPENING.startswith(start) or start.startswith(_OPENING) or len(_MARKS & {*fields}) > 1
+
+
+def _fields(text: str) -> dict[str, str]:
+    """The fields above a text, unread; none where they do not end."""
+    head, edge, _ = f"{_as_written(text)}\n".partition(f"\n{_EDGE}")
+    if not edge or not head.startswith(_EDGE):
+        return {}
+    return {name: value for name, _, value in (line.partition(":") for line in head.split("\n")[1:])}
+
+
+def _as_written(text: str) -> str:
+    """Without what editors add to a file."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _check(said: Mapping[str, Any]) -> None:
+    """Each field is what a put would have written: it may have been edited."""
+    namespace, index, ttl = said["namespace"], said.get("index"), said.get("ttl")
+    if not _is_list_of_texts(namespace):
+        raise TypeError("its namespace is not a list of texts")
+    if not isinstance(said["key"], str):
+        raise TypeError("its key is not a text")
+    if not isinstance(said["value"], dict):
+        raise TypeError("its value is not an object")
+    if ttl is not None and (isinstance(ttl, bool) or not isinstance(ttl, int | float)):
+        raise TypeError("its ttl is not a number")
+    if index is not None and index is not False and not _is_list_of_texts(index):
+        raise TypeError("its index is neither false nor a list of texts")
+
+
+def _is_list_of_texts(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(one, str) for one in said)
+
+
+def _moment(said: str) -> datetime:
+    moment = datetime.fromisoformat(said)
+    if moment.tzinfo is None:
+        raise ValueError(f"{said!r} does not say its time zone")
+    return moment
 
 
 def _line(name: str, value: Any) -> str:

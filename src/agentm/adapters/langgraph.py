@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any
 from agentm.adapters import _items
 from agentm.adapters._extras import missing
 from agentm.adapters._items import Kept
-from agentm.errors import BoundaryError, ConcurrentModificationError, NodeBrokenError, NotFoundError, NotTextError
+from agentm.errors import (
+    AlreadyExistsError,
+    BoundaryError,
+    ConcurrentModificationError,
+    InvalidQueryError,
+    NodeBrokenError,
+    NotFoundError,
+    NotTextError,
+)
 from agentm.files.scope import ScopedStorageScope
 from agentm.layers.scoped import ScopedBackend
 from agentm.records import replace
@@ -61,10 +69,13 @@ _PATIENCE = 1.0
 """Seconds that a search waits for another process that is indexing."""
 _READING = 30.0
 """Seconds there are for reading what was found: a page is given whole."""
+_TRYING = 30.0
+"""Seconds that a deletion is tried while others keep writing the item."""
 _NO_BUDGET = 1_000_000_000
 """Tokens: a page is as long as the limit says."""
 _UNUSABLE = (NodeBrokenError, NotTextError, PermissionError)
 """What is wrong with one file, or one folder, and says nothing about the others."""
+_NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class AgentmStore(BaseStore):
@@ -132,7 +143,13 @@ class AgentmStore(BaseStore):
             return self._get(op)
         if isinstance(op, SearchOp):
             return self._search(op)
-        return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
+        if isinstance(op, ListNamespacesOp):
+            return self._namespaces(op)
+        if isinstance(op, PutOp):
+            return None
+        raise InvalidQueryError(
+            f"a {type(op).__name__} is no operation of a store; use GetOp, SearchOp, PutOp or ListNamespacesOp."
+        )
 
     def _get(self, op: GetOp) -> Item | None:
         place = _items.place_of(self._root, op.namespace, op.key)
@@ -144,6 +161,7 @@ class AgentmStore(BaseStore):
         return Item(**_as_item(item))
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
+        _check_page(op)
         found = self._best_first(op, op.query) if op.query and op.query.strip() else self._newest(op.namespace_prefix)
         fitting = (
             (item, score) for item, score in found if self._is_shown(item) and _fits(item.value, op.filter or {})
@@ -161,6 +179,7 @@ class AgentmStore(BaseStore):
         return ((item, None) for item in items)
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        _check_page(op)
         found = {item.namespace for _, item in self._below(self._root) if self._is_shown(item)}
         fitting = {one for one in found if all(_matches(one, condition) for condition in op.match_conditions or ())}
         if op.max_depth is not None:
@@ -235,14 +254,16 @@ class AgentmStore(BaseStore):
     # The files.
 
     def _at(self, place: Locator) -> Kept | None:
-        """The item at a place; None for none, and for a copy of one that belongs elsewhere."""
+        """The item at a place; None for none."""
         try:
-            item = _items.read(self._backend.read(place), place)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return self._item_in(self._backend.read(place), place)
+        except _NO_FILE:
             return None
-        if item is None or _items.place_of(self._root, item.namespace, item.key) != place:
-            return None
-        return item
+
+    def _item_in(self, text: str, place: Locator) -> Kept | None:
+        """The item of a place; None for somebody's own note, and for a copy of an item that belongs elsewhere."""
+        item = _items.read(text, place)
+        return item if item is not None and _items.place_of(self._root, item.namespace, item.key) == place else None
 
     def _usable(self, place: Locator) -> Kept | None:
         """The item at a place; None, and a word in the log, where it cannot be read: the others still can."""
@@ -273,8 +294,7 @@ class AgentmStore(BaseStore):
     def _put(self, op: PutOp) -> None:
         place = _items.place_of(self._root, op.namespace, op.key)
         if op.value is None:
-            with suppress(FileNotFoundError):
-                require(self._backend, Remove).remove(place)
+            self._delete(place)
             self._unindexed.add(place.key)
             return
         now = datetime.now(UTC)
@@ -283,10 +303,56 @@ class AgentmStore(BaseStore):
         text = _findable(item)
 
         def over(old: str | None) -> str:
-            return _items.written(replace(item, created=_created(old, place) or now), text)
+            created = None if old is None else self._created(old, place)
+            return _items.written(replace(item, created=created or now), text)
 
         update(self._backend, place, over)
         self._unindexed.add(place.key)
+
+    def _created(self, old: str, place: Locator) -> datetime | None:
+        """When the item that is written over came to be; None if it had expired, or does not say so any more."""
+        try:
+            item = self._item_in(old, place)
+        except NodeBrokenError as error:
+            log.warning("written over: %s", error)
+            return _items.created(old)
+        if item is None:
+            raise AlreadyExistsError(
+                f"at {place.key!r} there is a note that is not this item; move it away, or put under another key.",
+                locator=place.key,
+            )
+        return None if _is_over(item) else item.created
+
+    def _delete(self, place: Locator) -> None:
+        """Take the item away, damaged or not, whatever it says by now; a note of somebody's own stays."""
+        with suppress(*_NO_FILE):
+            until = time.monotonic() + _TRYING
+            while True:
+                try:
+                    self._remove_if(place, lambda text: self._is_item(text, place))
+                    return
+                except ConcurrentModificationError:
+                    if time.monotonic() > until:
+                        raise
+
+    def _remove_if(self, place: Locator, meant: Callable[[str], bool]) -> bool:
+        """Take away a file that is meant, as it is; raises ConcurrentModificationError if it is another by then."""
+        version = None
+        if self._backend.capabilities.compare_and_swap:
+            now = require(self._backend, CompareAndSwap).read_versioned(place)
+            text, version = now.content, now.version
+        else:
+            text = self._backend.read(place)
+        if not meant(text):
+            return False
+        require(self._backend, Remove).remove(place, if_version=version)
+        return True
+
+    def _is_item(self, text: str, place: Locator) -> bool:
+        try:
+            return self._item_in(text, place) is not None
+        except NodeBrokenError:
+            return True
 
     def _refresh(self, place: Locator, item: Kept) -> None:
         """Let an item live on from now, whatever it says by now. Who may only read cannot do that."""
@@ -294,7 +360,7 @@ class AgentmStore(BaseStore):
             return
 
         def lives_on(old: str | None) -> str:
-            current = None if old is None else _items.read(old, place)
+            current = None if old is None else self._item_in(old, place)
             if current is None:
                 raise NotFoundError(f"the item at {place.key!r} is gone; put it again.")
             return _items.written(_living(current, datetime.now(UTC)), _findable(current))
@@ -309,17 +375,15 @@ class AgentmStore(BaseStore):
 
     def _remove_expired(self, place: Locator) -> bool:
         """Unless somebody has read or written it in the meantime."""
-        version = None
+
+        def is_over(text: str) -> bool:
+            item = self._item_in(text, place)
+            return item is not None and _is_over(item)
+
         try:
-            if self._backend.capabilities.compare_and_swap:
-                now = require(self._backend, CompareAndSwap).read_versioned(place)
-                item, version = _items.read(now.content, place), now.version
-                if item is None or not _is_over(item):
-                    return False
-            require(self._backend, Remove).remove(place, if_version=version)
+            return self._remove_if(place, is_over)
         except (FileNotFoundError, ConcurrentModificationError, NodeBrokenError, NotTextError):
             return False
-        return True
 
     def _sweep_if_due(self) -> None:
         minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
@@ -345,12 +409,9 @@ def _is_over(item: Kept) -> bool:
     return item.expires is not None and item.expires <= datetime.now(UTC)
 
 
-def _created(old: str | None, place: Locator) -> datetime | None:
-    """When the item that is written over came to be; a file that cannot be read any more does not say."""
-    with suppress(NodeBrokenError):
-        item = None if old is None else _items.read(old, place)
-        return None if item is None or _is_over(item) else item.created
-    return None
+def _check_page(op: SearchOp | ListNamespacesOp) -> None:
+    if op.limit < 0 or op.offset < 0:
+        raise InvalidQueryError(f"limit and offset are 0 or more, not {op.limit} and {op.offset}.")
 
 
 def _is_wanted(item: Kept, prefix: tuple[str, ...]) -> bool:
