@@ -80,3 +80,17 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_bytes(b"\xff")
     with pytest.raises(ReachError):
         load_reach(str(tmp_path / "bad.toml"))
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_a_home_that_the_environment_does_not_know_is_refused(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(ReachError):
+        parse_reach('read = ["${home}/n"]')
+    assert parse_reach('read = ["/n"]').scope.read == ("/n",)
+
+
+def test_the_agents_own_folder_is_that_of_its_file_unless_said(tmp_path: Path) -> None:
+    (tmp_path / "reach.toml").write_text('read = ["${self}/notes"]\n')
+    assert load_reach(str(tmp_path / "reach.toml")).scope.read == (f"{tmp_path}/notes",)
+    assert load_reach(str(tmp_path / "reach.toml"), self_dir="/own").scope.read == ("/own/notes",)

@@ -304,6 +304,21 @@ class TestFloor:
             refused([storage.remove(home, recursive=True), storage.rename(home, f"{above}/moved")], "write", home)
         assert Path(f"{home}/.ssh/id").read_text() == "key"
 
+    @pytest.mark.parametrize("said", ["", "relative", "/", "/somewhere/else", None])
+    def test_it_covers_the_home_that_the_system_knows_whatever_the_environment_says(
+        self, said: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pwd = pytest.importorskip("pwd")
+        if said is None:
+            monkeypatch.delenv("HOME")
+        else:
+            monkeypatch.setenv("HOME", said)
+        storage = ScopedStorage(FsStorage(), ScopedStorageScope(["/"], ["/"]))
+        path = f"{pwd.getpwuid(os.getuid()).pw_dir}/.ssh/id"
+        refused(looks(storage, path), "read", path)
+        if said == "/somewhere/else":
+            refused(looks(storage, f"{said}/.ssh/id"), "read", f"{said}/.ssh/id")
+
     def test_the_floor_has_the_places_that_everybody_knows(self) -> None:
         assert {"~/.ssh", "~/.aws", "~/.gnupg", "/etc"} <= set(DENIED)
 

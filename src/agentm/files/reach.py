@@ -32,7 +32,10 @@ class Reach:
 
 
 def load_reach(path: str, *, self_dir: str | None = None, home: str | None = None, cwd: str | None = None) -> Reach:
-    """The reach that a file declares; ReachError if it cannot be read or meant."""
+    """The reach that a file declares; ReachError if it cannot be read or meant.
+
+    :param self_dir: the agent's own folder; unless said, the one that the file lies in
+    """
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8")
@@ -40,7 +43,8 @@ def load_reach(path: str, *, self_dir: str | None = None, home: str | None = Non
         raise ReachError(f"the reach {path!r} cannot be read ({cause.strerror}); check the path.") from cause
     except UnicodeDecodeError as cause:
         raise ReachError(f"the reach {path!r} is not UTF-8 (byte {cause.start}); save it as such.") from cause
-    return parse_reach(text, name=path, self_dir=self_dir, home=home, cwd=cwd)
+    own = os.path.dirname(os.path.abspath(path)) if self_dir is None else self_dir
+    return parse_reach(text, name=path, self_dir=own, home=home, cwd=cwd)
 
 
 def parse_reach(
@@ -60,7 +64,7 @@ def parse_reach(
         if key not in _KEYS:
             raise ReachError(f"{name} has {key!r}, which means nothing; it may have {', '.join(_KEYS)}.")
     tokens = {
-        "home": os.path.expanduser("~") if home is None else home,
+        "home": _home() if home is None else home,
         "self": self_dir,
         "cwd": os.getcwd() if cwd is None else cwd,
     }
@@ -70,6 +74,11 @@ def parse_reach(
         [workdir] = _paths(name, "workdir", [workdir], tokens)
     scope = ScopedStorageScope(lists["read"], lists["write"], lists["always_deny"])
     return Reach(scope, workdir)
+
+
+def _home() -> str:
+    """What the user calls home, even if that is nothing: without this, an empty one would pass for the root."""
+    return os.path.expanduser("~") if os.environ.get("HOME") != "" else ""
 
 
 def _paths(name: str, key: str, given: object, tokens: dict[str, str | None]) -> list[str]:

@@ -143,9 +143,21 @@ def _prefixes(what: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _floor() -> tuple[str, ...]:
-    home = os.path.expanduser("~")
-    known = home.startswith("/")
-    return tuple(home.rstrip("/") + one[1:] if one[0] == "~" else one for one in DENIED if known or one[0] != "~")
+    """The floor with every home of this user in it."""
+    homes = [home.rstrip("/") for home in sorted(_homes())]
+    return tuple(start + one.removeprefix("~") for one in DENIED for start in (homes if one[0] == "~" else [""]))
+
+
+def _homes() -> set[str]:
+    """Where this user's keys may be: the environment is anybody's to change, the system's own word is not."""
+    homes = {os.path.expanduser("~")}
+    try:
+        import pwd
+
+        homes.add(pwd.getpwuid(os.getuid()).pw_dir)
+    except (ImportError, KeyError):  # a system without such a list, or a user who is not in it
+        pass
+    return {home for home in homes if home.startswith("/")}
 
 
 def _real(paths: Iterable[str]) -> set[Names]:
