@@ -18,15 +18,23 @@ Folder = int | None
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LISTING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0)
 _LONGEST_NAME = 255
+_RUN_AS = stat.S_ISUID | stat.S_ISGID  # meant for the owner that a file had, and for no other
 
 
-def replace(folder: Folder, name: str, data: bytes, mode: int | None) -> None:
-    """Put a text in place of what is there, in one step; ``mode`` None: what the umask leaves."""
+def replace(folder: Folder, name: str, data: bytes, mode: int | None, standing: os.stat_result | None = None) -> None:
+    """Put a text in place of what is there, in one step.
+
+    :param mode: its permissions; None: those of the file that stands there, or what the umask leaves
+    :param standing: that file, whose owner and group the new one gets where the system lets us
+    """
+    if mode is None and standing is not None:
+        mode = stat.S_IMODE(standing.st_mode)
     fd, temp = _temporary(folder, name, new_file_mode(mode))
     try:
         try:
+            kept = standing is None or _give(fd, standing)
             if mode is not None:
-                os.fchmod(fd, mode)
+                os.fchmod(fd, mode if kept else mode & ~_RUN_AS)
             write_all(fd, data)
             sync_file(fd)
         finally:
@@ -42,6 +50,33 @@ def replace(folder: Folder, name: str, data: bytes, mode: int | None) -> None:
 def new_file_mode(mode: int | None) -> int:
     """What a file is made with that gets its permissions before its text: whoever opens it meanwhile keeps it open."""
     return 0o666 if mode is None else 0o600
+
+
+def _give(fd: int, standing: os.stat_result) -> bool:
+    """Give a new file to the owner and the group of another one; False if not both could be kept."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) == (standing.st_uid, standing.st_gid):
+        return True
+    for owner in (standing.st_uid, -1):  # who may not give a file away may still be in the group
+        with suppress(OSError):
+            os.fchown(fd, owner, standing.st_gid)
+            return owner != -1
+    return False
+
+
+def append(fd: int, data: bytes) -> None:
+    """Add at the end of a file that is open for that, and flush it. After an error it has its old length again, unless
+    somebody else added something meanwhile: that is not ours to cut off."""
+    start, added = os.fstat(fd).st_size, 0
+    try:
+        while added < len(data):
+            added += os.write(fd, memoryview(data)[added:])
+        sync_file(fd)
+    except BaseException:
+        if os.fstat(fd).st_size == start + added == os.lseek(fd, 0, os.SEEK_CUR):
+            with suppress(OSError):
+                os.ftruncate(fd, start)
+        raise
 
 
 def make_dir(folder: Folder, name: str) -> None:

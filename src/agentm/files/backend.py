@@ -11,7 +11,7 @@ from agentm.backends._refusals import refusal
 from agentm.errors import InvalidLocatorError, InvalidPathError
 from agentm.files._stores import Ground
 from agentm.files._way import CrossedError, IsDenied
-from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
+from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_mode, check_path
 from agentm.seam import Append, CompareAndSwap, Locator, Remove, Rename, StorageBackend, protocol_of, require, update
 from agentm.seam.trees import entries, remove_tree
 
@@ -65,6 +65,7 @@ class BackendFiles:
         return [DirEntry(found.locator.name, found.is_dir) for found in entries(self._backend, self._folder(path))]
 
     def write(self, path: str, content: str, *, mode: int | None = None) -> None:
+        check_mode(mode, path)
         self._backend.write(self._place(path), content)
 
     def append(self, path: str, content: str) -> None:
@@ -75,7 +76,7 @@ class BackendFiles:
             update(self._backend, place, lambda text: (text or "") + content)
 
     def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
-        self._backend.write(self._place(path), content)
+        self.write(path, content, mode=mode)
 
     def mkdir(self, path: str) -> None:
         self._backend.mkdir(self._place(path))

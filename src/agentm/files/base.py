@@ -7,15 +7,18 @@ common case and no error; every other failure raises.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Protocol, TypeVar, runtime_checkable
 
-from agentm.errors import InvalidPathError
+from agentm.errors import InvalidPathError, StoreError
 from agentm.records import record_class
 
 T = TypeVar("T")
+
+_MOST_PERMISSIONS = 0o777
 
 
 @record_class(frozen=True)
@@ -65,10 +68,15 @@ class Storage(Protocol):
         - a link is written through
         - ``mode``: POSIX permissions, in force before the first byte can be read; otherwise those of the file that is
           replaced, or what the umask leaves
+        - a file that is there keeps its owner and group where the system allows it, and is left alone if it may not
+          be written
         """
 
     async def append(self, path: str, content: str) -> None:
-        """Add text at the end of a file, durably; the file is made if it is missing."""
+        """Add text at the end of a file, durably; the file is made if it is missing.
+
+        - what fails leaves the old text
+        """
 
     async def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
         """Write a file so that a reader, also after a crash, sees the whole old text or the whole new one.
@@ -191,6 +199,19 @@ def check_path(path: object) -> str:
             locator=path,
         ) from cause
     return path
+
+
+def check_mode(mode: object, path: str) -> None:
+    """Permissions for owner, group and others, or None; else StoreError. As whom a program runs is not among them."""
+    if mode is not None and (type(mode) is not int or not 0 <= mode <= _MOST_PERMISSIONS):
+        given = oct(mode) if type(mode) is int else repr(mode)
+        raise StoreError(
+            f"{path!r} was not written: its mode {given} is none; pass a number from 0 to 0o777, such as 0o600.",
+            code="invalid_mode",
+            errno=errno.EINVAL,
+            verb="write",
+            locator=path,
+        )
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from agentm.backends import _durable_at
@@ -14,11 +14,10 @@ from agentm.backends._durable import Unsettled, sync_file, write_all
 from agentm.backends._text import decode, encode
 from agentm.errors import AlreadyExistsError, OutcomeUnknownError, StoreError, could_not, store_error
 from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, IsDenied, Place, Way, is_link
-from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_path
+from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_mode, check_path
 
 _NAME = "disk"
 _OPEN = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe must not hang us
-_PERMISSIONS = 0o7777
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
@@ -77,25 +76,31 @@ class Disk:
 
     def write(self, path: str, content: str, *, mode: int | None = None) -> None:
         data = encode(content, backend=_NAME, verb="write", locator=path)
+        check_mode(mode, path)
         with _said("write", path), self._way.to_entry(path) as place:
             found = self._standing(place)
-            if found is None or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+            if found is None:
                 self._replace(place, data, mode, found)
-            else:
-                self._write_through(place, data, mode)
+                return
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                # A folder that takes no new file may hold one that can be written.
+                with suppress(PermissionError):
+                    self._replace(place, data, mode, found)
+                    return
+            self._write_through(place, data, mode)
 
     def append(self, path: str, content: str) -> None:
         data = encode(content, backend=_NAME, verb="append", locator=path)
         with _said("append", path), self._way.to_entry(path) as place:
             is_new = self._standing(place) is None
             with self._open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
-                write_all(fd, data)
-                sync_file(fd)
+                _durable_at.append(fd, data)
             if is_new:
                 _durable_at.flush_entry(place.folder, place.name)
 
     def write_atomic(self, path: str, content: str, *, mode: int | None = None) -> None:
         data = encode(content, backend=_NAME, verb="write", locator=path)
+        check_mode(mode, path)
         with _said("write", path), self._way.to_entry(path) as place:
             self._replace(place, data, mode, self._standing(place))
 
@@ -215,9 +220,10 @@ class Disk:
             )
 
     def _replace(self, place: Place, data: bytes, mode: int | None, found: os.stat_result | None) -> None:
-        if mode is None and found is not None and stat.S_ISREG(found.st_mode):
-            mode = found.st_mode & _PERMISSIONS
-        _durable_at.replace(place.folder, place.name, data, mode)
+        standing = found if found is not None and stat.S_ISREG(found.st_mode) else None
+        if standing is not None and not _may_write(place):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place.name)
+        _durable_at.replace(place.folder, place.name, data, mode, standing)
 
     def _write_through(self, place: Place, data: bytes, mode: int | None) -> None:
         """Into what is there: a link, a file with several names, or something that is no file."""
@@ -227,6 +233,12 @@ class Disk:
             os.ftruncate(fd, 0)
             write_all(fd, data)
             sync_file(fd)
+
+
+def _may_write(place: Place) -> bool:
+    """Whether the file itself lets us, which putting another in its place would not ask."""
+    other = os.geteuid() != os.getuid()
+    return os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=other)
 
 
 @contextmanager
