@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import tomllib
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import EntryPoint
@@ -180,6 +182,118 @@ def test_a_transaction_that_fails_leaves_nothing(fs):
     with pytest.raises(RuntimeError):
         half_done()
     assert not fs.exists("a")
+
+
+def test_a_transaction_with_one_file_that_is_no_text_leaves_nothing(fs):
+    fs.pipe_file("old", b"old")
+
+    def half_text():
+        with fs.transaction:
+            fs.pipe({"trx/1": b"1", "old": b"new"})
+            with fs.open("log", "ab") as file:
+                file.write(b"line")
+            fs.pipe_file("trx/2", b"\xff")
+
+    with pytest.raises(NotTextError, match="trx/2"):
+        half_text()
+    assert fs.find("") == ["old"]
+    assert fs.cat_file("old") == b"old"
+    fs.pipe_file("later", b"x")  # the transaction is over
+    assert fs.cat_file("later") == b"x"
+
+
+def test_a_transaction_that_a_scope_does_not_cover_leaves_nothing(backend):
+    scope = ScopedStorageScope(read=["/"], write=["/mine"])
+    fs = AgentmFileSystem(ScopedBackend(backend, scope))
+
+    def half_covered():
+        with fs.transaction:
+            fs.pipe({"mine/a": b"a", "theirs/b": b"b"})
+
+    with pytest.raises(PermissionError):
+        half_covered()
+    assert fs.find("") == []
+
+
+def test_a_transaction_does_all_in_the_order_of_opening(fs):
+    with fs.transaction:
+        for mode, text in (("wb", b"a"), ("ab", b"b"), ("wb", b"c"), ("ab", b"d")):
+            with fs.open("a", mode) as file:
+                file.write(text)
+        with fs.open("b", "xb") as file:
+            file.write(b"b")
+        fs.open("left open", "wb").write(b"x")
+    assert fs.cat(["a", "b", "left open"]) == {"a": b"cd", "b": b"b", "left open": b"x"}
+
+
+def write_half(fs, path, mode, text):
+    with fs.open(path, mode) as file:
+        file.write(text)
+        raise RuntimeError
+
+
+def test_of_a_transaction_nothing_is_kept_that_failed_within_it(fs):
+    with fs.transaction:
+        fs.pipe_file("a", b"a")
+        with pytest.raises(RuntimeError):
+            write_half(fs, "b", "wb", b"half")
+    assert fs.find("") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"), [("wb", b"half"), ("ab", b"half"), ("xb", b"half"), ("w", "half"), ("a", "ä")]
+)
+def test_what_was_half_written_when_an_error_came_is_not_kept(fs, mode, text):
+    if "x" not in mode:
+        fs.pipe_file("a", b"old")
+    with pytest.raises(RuntimeError):
+        write_half(fs, "a", mode, text)
+    assert (fs.cat_file("a") if fs.exists("a") else None) == (None if "x" in mode else b"old")
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda fs: fs.open("a.txt", "wb"),
+        lambda fs: fs.open("a.txt", "w"),
+        lambda fs: io.TextIOWrapper(fs.open("a.txt", "wb")),
+    ],
+    ids=["bytes", "text", "text of others"],
+)
+def test_what_was_never_closed_is_not_kept(fs, opened):
+    def write_and_forget():
+        file = opened(fs)
+        file.write("half" if isinstance(file, io.TextIOBase) else b"half")
+        del file
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match=r"a\.txt"):
+        write_and_forget()
+    assert not fs.exists("a.txt")
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_was_closed_says_nothing_more(fs):
+    with fs.open("a", "w") as file:
+        file.write("ä")
+    del file
+    gc.collect()
+    assert fs.cat_file("a") == "ä".encode()
+    with fs.open("a", "r") as file:
+        assert file.read() == "ä"
+
+
+def test_parts_of_a_file(fs):
+    fs.pipe_file("a", b"012345")
+    assert fs.cat_file("a", start=-2) == b"45"
+    assert fs.cat_file("a", start=1, end=-1) == b"1234"
+    assert fs.read_block("a", 0, 2) == b"01"
+    assert fs.read_block("a", 4, None) == b"45"
+    assert fs.cat_ranges(["a", "a"], [-2, 0], [None, 1]) == [b"45", b"0"]
+    assert (fs.head("a", 2), fs.tail("a", 2)) == (b"01", b"45")
+    with fs.open("a", "rb") as file:
+        assert (file.size, file.path, file.mode) == (6, "a", "rb")
+        assert (file.details["name"], file.details["size"], file.details["type"]) == ("a", 6, "file")
 
 
 def test_times_and_sizes(fs):

@@ -1,15 +1,17 @@
 """A file system for fsspec: pandas, DuckDB and whoever else speaks it open ``agentm://notes/a.csv``.
 
 Paths are the keys of the store. It holds text, so bytes that are not UTF-8 are refused. What is written is seen, whole
-and durable, when the file is closed; in a transaction, when that ends well.
+and durable, when the file is closed; in a transaction, when that ends well. What an error cut short is not kept.
 """
 
 from __future__ import annotations
 
 import io
+import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple
 
 from agentm.adapters._extras import missing
 from agentm.errors import (
@@ -30,6 +32,7 @@ from agentm.seam import (
     Remove,
     Rename,
     StorageBackend,
+    WriteMany,
     protocol_of,
     require,
     update,
@@ -39,6 +42,7 @@ from agentm.selection import select_backend
 
 try:
     from fsspec.spec import AbstractFileSystem
+    from fsspec.transaction import Transaction
     from fsspec.utils import stringify_path
 except ImportError as cause:
     raise missing("fsspec", cause) from cause
@@ -46,11 +50,24 @@ except ImportError as cause:
 PROTOCOL = "agentm"
 
 
+class _Together(Transaction):  # type: ignore[misc]  # the library says nothing of its types
+    """The files of a transaction: each is looked at before the first is put in place."""
+
+    def complete(self, commit: bool = True) -> None:
+        try:
+            if commit:
+                backend: StorageBackend = self.fs._backend
+                _land(backend, [change for file in self.files for change in file.taken()])
+        finally:
+            super().complete(commit=False)  # nothing is left to commit, and the transaction is to end in any case
+
+
 class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library says nothing of its types
     """The store as a file system: a backend, or for None the one that is configured."""
 
     protocol = PROTOCOL
     root_marker = ""
+    transaction_type = _Together
     cachable = False  # which store is configured may change, and making one costs nothing
 
     def __init__(self, backend: StorageBackend | None = None, **options: Any) -> None:
@@ -80,6 +97,15 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
 
     # Reading and writing.
 
+    def open(self, path: str, mode: str = "rb", *args: Any, **options: Any) -> Any:
+        if "b" in mode:
+            return super().open(path, mode, *args, **options)
+        text: dict[str, Any] = {"encoding": "utf-8"}  # as the store has it, whatever the locale says
+        for name in {"encoding", "errors", "newline"} & options.keys():
+            text[name] = options.pop(name)
+        file = super().open(path, f"{mode.replace('t', '')}b", *args, **options)
+        return _AsText(file, **text)
+
     def _open(
         self,
         path: str,
@@ -91,7 +117,7 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
     ) -> io.BytesIO:
         place = self._place(path)
         if mode == "rb":
-            return io.BytesIO(self._backend.read(place).encode())
+            return _Read(self, place, self._backend.read(place).encode())
         if mode not in _WAYS:
             raise ValueError(f"a file cannot be opened with {mode!r}; use one of rb, {', '.join(_WAYS)}.")
         self._check_writable(place, mode)
@@ -174,6 +200,30 @@ class AgentmFileSystem(AbstractFileSystem):  # type: ignore[misc]  # the library
                 raise _taken(place)
 
 
+class _Read(io.BytesIO):
+    """What a file held when it was opened, with what fsspec asks an open file for."""
+
+    mode = "rb"
+
+    def __init__(self, fs: AgentmFileSystem, place: Locator, data: bytes) -> None:
+        super().__init__(data)
+        self.path = place.key
+        self.size = len(data)
+        self._fs = fs
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return self._fs.info(self.path)
+
+
+class _Change(NamedTuple):
+    """A text for a file, and how it gets there."""
+
+    place: Locator
+    mode: str
+    text: str
+
+
 class _Written(io.BytesIO):
     """What is written to a file, until it is closed and, in a transaction, committed."""
 
@@ -183,30 +233,79 @@ class _Written(io.BytesIO):
         self._place = place
         self._mode = mode
         self._autocommit = autocommit
+        self._is_wanted = True
         self._data: bytes | None = None
 
     def close(self) -> None:
         if self.closed:
             return
-        self._data = self.getvalue()
+        self._data = self.getvalue() if self._is_wanted else None
         super().close()
         if self._autocommit:
             self.commit()
 
+    def taken(self) -> list[_Change]:
+        """What is to be put into the store: nothing if it was already taken, or given up."""
+        self._autocommit = False
+        self.close()
+        data, self._data = self._data, None
+        return [] if data is None else [_Change(self._place, self._mode, _text(self._backend, self._place, data))]
+
     def commit(self) -> None:
         """Put it into the store, once."""
-        if not self.closed:
-            self._autocommit = False
-            self.close()
-        data, self._data = self._data, None
-        if data is not None:
-            _WAYS[self._mode](self._backend, self._place, _text(self._backend, self._place, data))
+        _land(self._backend, self.taken())
 
     def discard(self) -> None:
         """Forget it."""
-        self._autocommit = False
+        self.give_up()
         self.close()
         self._data = None
+
+    def give_up(self) -> None:
+        """Keep nothing of it when it is closed."""
+        self._is_wanted = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.give_up()
+        super().__exit__(kind, error, trace)
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self._dealloc_warn(self)
+            self.close()
+
+    def _dealloc_warn(self, source: object) -> None:
+        """Python's own text files call this before they close a file that nobody closed."""
+        self.give_up()
+        warnings.warn(
+            f"{self._place.key!r} was not closed, so nothing of it is kept; open it in a with statement.",
+            ResourceWarning,
+            stacklevel=2,
+            source=source,
+        )
+
+
+class _AsText(io.TextIOWrapper):
+    """A file of text that tells the file of bytes below when an error cuts it short."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and isinstance(self.buffer, _Written):
+            self.buffer.give_up()
+        super().__exit__(kind, error, trace)
+
+
+def _land(backend: StorageBackend, changes: list[_Change]) -> None:
+    """Put texts in place: all at once where the store can and nothing else is meant, else one after the other."""
+    if len(changes) > 1 and backend.capabilities.write_many and {change.mode for change in changes} == {"wb"}:
+        require(backend, WriteMany).write_many([(change.place, change.text) for change in changes])
+        return
+    for place, mode, text in changes:
+        _WAYS[mode](backend, place, text)
 
 
 def _overwrite(backend: StorageBackend, place: Locator, text: str) -> None:
