@@ -269,6 +269,18 @@ def test_no_spelling_leaves_the_folder(end):
     assert all(key == "agents" or f"{key}/".startswith("agents/one/") for key in tree(backend))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "refused"), [("w/own", "theirs/x", "theirs/x"), ("theirs/x", "w/y", "theirs/x")]
+)
+def test_a_rename_that_is_refused_names_the_end_that_was_refused(backend, old, new, refused):
+    backend.write(Locator("memories/w/own"), "own")
+    backend.write(Locator("memories/theirs/x"), "theirs")
+    tool = AgentmMemoryTool(ScopedBackend(backend, ScopedStorageScope(read=["/memories"], write=["/memories/w"])))
+    said = answer(tool, "rename", old_path=f"/memories/{old}", new_path=f"/memories/{new}")
+    assert said.startswith("! ")
+    assert f"/memories/{refused} " in said
+
+
 def test_a_link_leads_nowhere_and_is_not_shown(tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/x").write_text("secret")

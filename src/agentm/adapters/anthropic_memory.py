@@ -240,6 +240,9 @@ class _Folder:
                 require(self._backend, Rename).rename(old.locator, new.locator)
             except FileExistsError as cause:
                 raise ToolError(exists) from cause
+            except BoundaryError as cause:
+                refused = new if cause.path.strip("/") == new.locator.key else old
+                raise ToolError(_said(refused.path, cause)) from cause
         return f"Successfully renamed {old.path} to {new.path}"
 
     def clear(self) -> str:
