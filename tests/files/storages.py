@@ -13,6 +13,8 @@ from agentm import (
     FsStorage,
     InMemoryStorage,
     MemoryBackend,
+    ScopedStorage,
+    ScopedStorageScope,
     SqliteBackend,
     Storage,
     VaultBackend,
@@ -21,6 +23,7 @@ from agentm import (
 T = TypeVar("T")
 
 NAMES = ("fs", "in memory", "over memory", "over device-local", "over vault", "over sqlite")
+WITH_SCOPE = (*NAMES, "scoped")
 
 
 def made(name: str, tmp_path: Path) -> tuple[Storage, str]:
@@ -28,6 +31,10 @@ def made(name: str, tmp_path: Path) -> tuple[Storage, str]:
     if name == "fs":
         (tmp_path / "work").mkdir()
         return FsStorage(), str(tmp_path / "work")
+    if name == "scoped":
+        work = tmp_path / "work"
+        work.mkdir()
+        return ScopedStorage(FsStorage(), ScopedStorageScope([str(work)], [str(work)])), str(work)
     if name == "in memory":
         return InMemoryStorage(), "/work"
     (tmp_path / "vault").mkdir()

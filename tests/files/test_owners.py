@@ -9,13 +9,14 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentm import AgentmError, FsStorage, ScopedStorage, ScopedStorageScope
+from agentm import AgentmError, FsStorage, ScopedStorageScope
 from agentm.files.base import BlockingStorage
-from tests.files.storages import NAMES, made, run
+from tests.files.storages import WITH_SCOPE, made, run
 
 pytestmark = pytest.mark.spec("FILES-01", "FILES-02")
 
@@ -127,13 +128,10 @@ def test_a_file_in_a_folder_that_may_not_be_written_is_written_in_place(
     assert text_of(f"{folder}/a") == texts[verb]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "scoped"])
+@pytest.mark.parametrize("name", WITH_SCOPE)
 @pytest.mark.parametrize("mode", ["600", -1, True, 0o4755, 0o1000, 6.0, b""])
-def test_a_mode_that_is_none_is_refused_and_nothing_written(name: str, mode: Any, folder: str, tmp_path: Any) -> None:
-    if name == "scoped":
-        storage, work = ScopedStorage(FsStorage(), ScopedStorageScope([folder], [folder])), folder
-    else:
-        storage, work = made(name, tmp_path)  # type: ignore[assignment]
+def test_a_mode_that_is_none_is_refused_and_nothing_written(name: str, mode: Any, tmp_path: Path) -> None:
+    storage, work = made(name, tmp_path)
     for verb in (storage.write, storage.write_atomic):
         with pytest.raises(AgentmError) as caught:
             run(verb(f"{work}/a", "x", mode=mode))

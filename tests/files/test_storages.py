@@ -6,8 +6,10 @@ import asyncio
 import os
 import stat
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ from agentm import (
     Storage,
 )
 from agentm.seam.layer import Layer
-from tests.files.storages import NAMES, made, run
+from tests.files.storages import NAMES, WITH_SCOPE, made, run
 
 pytestmark = pytest.mark.spec("FILES-01", "FILES-02")
 
@@ -35,12 +37,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Storage, str]
     return made(request.param, tmp_path)
 
 
+@pytest.fixture(params=WITH_SCOPE)
+def each(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Storage, str]:
+    """One within a scope as well: what it covers behaves as without."""
+    return made(request.param, tmp_path)
+
+
 def test_each_is_a_storage(place: tuple[Storage, str]) -> None:
     assert isinstance(place[0], Storage)
 
 
-def test_what_is_missing_is_no_error(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_what_is_missing_is_no_error(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     missing = f"{folder}/missing"
     assert run(storage.read(missing)) is None
     assert run(storage.exists(missing)) is False
@@ -49,8 +57,8 @@ def test_what_is_missing_is_no_error(place: tuple[Storage, str]) -> None:
     assert run(storage.list_entries(missing)) == []
 
 
-def test_what_would_lie_below_a_file_is_missing(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_what_would_lie_below_a_file_is_missing(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     run(storage.write(f"{folder}/file", "x"))
     below = f"{folder}/file/below"
     assert run(storage.read(below)) is None
@@ -61,16 +69,16 @@ def test_what_would_lie_below_a_file_is_missing(place: tuple[Storage, str]) -> N
 
 @pytest.mark.parametrize("text", ["", "hello", "two\r\nlines\n", "naïve 漢字 🙂", "\ufeffmarked", "x" * 300_000])
 @pytest.mark.parametrize("verb", ["write", "write_atomic", "append"])
-def test_text_comes_back_as_it_was(place: tuple[Storage, str], text: str, verb: str) -> None:
-    storage, folder = place
+def test_text_comes_back_as_it_was(each: tuple[Storage, str], text: str, verb: str) -> None:
+    storage, folder = each
     run(getattr(storage, verb)(f"{folder}/a.md", text))
     assert run(storage.read(f"{folder}/a.md")) == text
     assert run(storage.exists(f"{folder}/a.md")) is True
 
 
 @pytest.mark.parametrize("verb", ["write", "write_atomic"])
-def test_a_write_replaces_all_of_it(place: tuple[Storage, str], verb: str) -> None:
-    storage, folder = place
+def test_a_write_replaces_all_of_it(each: tuple[Storage, str], verb: str) -> None:
+    storage, folder = each
     run(storage.write(f"{folder}/a.md", "a long text"))
     run(getattr(storage, verb)(f"{folder}/a.md", "short"))
     assert run(storage.read(f"{folder}/a.md")) == "short"
@@ -116,8 +124,8 @@ def test_a_folder_lists_its_names_sorted_and_what_they_are(place: tuple[Storage,
     assert run(storage.list(f"{folder}/")) == ["a", "b", "c"]
 
 
-def test_mkdir_makes_the_way_and_may_come_twice(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_mkdir_makes_the_way_and_may_come_twice(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     run(storage.mkdir(f"{folder}/one/two/three"))
     run(storage.mkdir(f"{folder}/one/two/three"))
     assert run(storage.exists(f"{folder}/one/two/three")) is True
@@ -125,8 +133,8 @@ def test_mkdir_makes_the_way_and_may_come_twice(place: tuple[Storage, str]) -> N
     assert run(storage.list_entries(f"{folder}/one")) == [DirEntry("two", True)]
 
 
-def test_remove_takes_files_empty_folders_and_with_a_word_full_ones(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_remove_takes_files_empty_folders_and_with_a_word_full_ones(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     run(storage.mkdir(f"{folder}/empty"))
     run(storage.mkdir(f"{folder}/full/deep"))
     run(storage.write(f"{folder}/full/deep/a", "x"))
@@ -147,8 +155,8 @@ def test_removing_what_is_not_there_is_said(place: tuple[Storage, str], recursiv
         run(storage.remove(f"{folder}/missing", recursive=recursive))
 
 
-def test_rename_moves_a_file_over_another_and_a_folder_whole(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_rename_moves_a_file_over_another_and_a_folder_whole(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     run(storage.write(f"{folder}/a", "new"))
     run(storage.write(f"{folder}/b", "old"))
     run(storage.rename(f"{folder}/a", f"{folder}/b"))
@@ -168,8 +176,8 @@ def test_renaming_what_is_not_there_is_said(place: tuple[Storage, str]) -> None:
     assert run(storage.read(f"{folder}/b")) == "old"
 
 
-def test_a_folder_is_no_file_and_a_file_no_folder(place: tuple[Storage, str]) -> None:
-    storage, folder = place
+def test_a_folder_is_no_file_and_a_file_no_folder(each: tuple[Storage, str]) -> None:
+    storage, folder = each
     run(storage.mkdir(f"{folder}/sub"))
     run(storage.write(f"{folder}/file", "x"))
     for call in (
@@ -188,6 +196,75 @@ def test_a_folder_is_no_file_and_a_file_no_folder(place: tuple[Storage, str]) ->
         run(storage.mkdir(f"{folder}/file"))
     assert run(storage.read(f"{folder}/file")) == "x"
     assert run(storage.list(f"{folder}/sub")) == []
+
+
+def said(call: Coroutine[Any, Any, object]) -> str:
+    """The code of the error of a call, or "done"."""
+    try:
+        run(call)
+    except AgentmError as error:
+        return error.code
+    return "done"
+
+
+def test_a_move_that_cannot_be_is_refused_in_the_same_words(each: tuple[Storage, str]) -> None:
+    storage, folder = each
+    for name in ("dir/in", "empty"):
+        run(storage.mkdir(f"{folder}/{name}"))
+    for name in ("file", "other", "dir/in/x"):
+        run(storage.write(f"{folder}/{name}", name))
+    for source, target, expected in (
+        ("dir", "empty", "already_exists"),
+        ("empty", "dir", "already_exists"),
+        ("dir", "file", "already_exists"),
+        ("file", "dir", "is_directory"),
+        ("file", "empty", "is_directory"),
+        ("dir", "dir/in/deeper", "into_itself"),
+        ("file", "file/below", "not_directory"),
+        ("file", "other/below", "not_directory"),
+        ("missing", "missing", "not_found"),
+        ("file/below", "new", "not_found"),
+        ("x" * 256, "new", "not_found"),
+        ("file", "x" * 256, "name_too_long"),
+        ("dir", "dir", "done"),
+        ("dir", "dir/", "done"),
+        ("file", "file", "done"),
+    ):
+        assert (source, target, said(storage.rename(f"{folder}/{source}", f"{folder}/{target}"))) == (
+            source,
+            target,
+            expected,
+        )
+    assert run(storage.list(folder)) == ["dir", "empty", "file", "other"]
+    assert run(storage.read(f"{folder}/file")) == "file"
+    assert run(storage.read(f"{folder}/dir/in/x")) == "dir/in/x"
+
+
+def test_nothing_is_made_or_found_below_a_file(each: tuple[Storage, str]) -> None:
+    storage, folder = each
+    run(storage.write(f"{folder}/file", "x"))
+    assert said(storage.mkdir(f"{folder}/file")) == "already_exists"
+    for below in (f"{folder}/file/a", f"{folder}/file/a/b"):
+        for call in (storage.mkdir(below), storage.write(below, "x"), storage.append(below, "x")):
+            assert said(call) == "not_directory"
+        assert said(storage.remove(below)) == "not_found"
+        assert said(storage.remove(below, recursive=True)) == "not_found"
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "é" * 128, "x" * 5_000])
+def test_a_name_that_no_disk_can_have_is_missing_and_cannot_be_made(each: tuple[Storage, str], name: str) -> None:
+    storage, folder = each
+    for path in (f"{folder}/{name}", f"{folder}/{name}/below"):
+        assert run(storage.read(path)) is None
+        assert run(storage.exists(path)) is False
+        assert run(storage.mtime(path)) is None
+        assert run(storage.list(path)) == []
+        assert run(storage.list_entries(path)) == []
+        assert said(storage.remove(path)) == "not_found"
+        for call in (storage.write(path, "x"), storage.append(path, "x"), storage.mkdir(path)):
+            assert said(call) == "name_too_long"
+    assert said(storage.write_atomic(f"{folder}/{name}", "x")) == "name_too_long"
+    assert run(storage.list(folder)) == []
 
 
 @pytest.mark.parametrize("path", ["notes/a.md", "", "./a", "~/a", "\0", "/a\0b", "/half \ud83d", 5, None, b"/a"])

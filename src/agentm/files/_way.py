@@ -118,16 +118,21 @@ class Beneath:
 
     def make_folders(self, path: str) -> None:
         root, below = self._split(path)
-        if self._is_denied(os.path.realpath(root)):
-            raise CrossedError(errno.EXDEV, "denied")
+        for start in (root, os.path.realpath(root)):
+            self._check_denied(start, below)
         make_dirs(root)
-        os.close(self._open_root(root))
-        for count, name in enumerate(below):
-            with self._held(root, below[:count], name) as place:
+        here = self._open_root(root)
+        try:
+            self._check_really_denied(here, below)
+            for count, name in enumerate(below, 1):
                 try:
-                    _durable_at.make_dir(place.folder, name)
+                    _durable_at.make_dir(here, name)
                 except FileExistsError:
-                    self._refuse_no_folder(place)
+                    self._refuse_no_folder(here, name, errno.EEXIST if count == len(below) else errno.ENOTDIR)
+                above, here = here, open_beneath(here, (name,))
+                os.close(above)
+        finally:
+            os.close(here)
 
     def is_spelt(self, place: Place) -> bool:
         return place.folder is None or place.name == "." or self._spellings.has(place.folder, place.name, place.which)
@@ -147,14 +152,14 @@ class Beneath:
                 with self.to(path):
                     return False
             with self._held(root, below[:-1], below[-1], whole=whole) as place:
-                found = _entry(place.folder, place.name)
+                found = entry(place.folder, place.name)
                 return found is not None and ((itself and is_link(found)) or not self.is_spelt(place))
         except CrossedError:
             return True
         except ValueError:
             return False  # no name that a disk could have
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            if not is_missing(error):
                 raise
             return self._strays_so_far(root, below)
 
@@ -163,7 +168,7 @@ class Beneath:
         here = self._open_root(root)
         try:
             for name in below:
-                found = _entry(here, name)
+                found = entry(here, name)
                 if found is None:
                     return False
                 if is_link(found) or not self._spellings.has(here, name):
@@ -272,12 +277,12 @@ class Beneath:
         if real is not None:
             self._check_denied(real, below, whole=whole)
 
-    def _refuse_no_folder(self, place: Place) -> None:
-        found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode) or not self.is_spelt(place):
+    def _refuse_no_folder(self, folder: int, name: str, number: int) -> None:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode) or not self._spellings.has(folder, name):
             raise CrossedError(errno.EXDEV, "a link")
         if not stat.S_ISDIR(found.st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place.name)
+            raise OSError(number, os.strerror(number), name)
 
 
 class Anywhere:
@@ -292,7 +297,12 @@ class Anywhere:
         return Place(None, path, True)
 
     def make_folders(self, path: str) -> None:
-        make_dirs(path)
+        try:
+            make_dirs(path)
+        except NotADirectoryError:
+            if not os.path.lexists(path.rstrip("/")):
+                raise
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None  # the file is at its end
 
     def is_spelt(self, place: Place) -> bool:
         return True
@@ -330,7 +340,7 @@ def _open_by_name(top: int, names: tuple[str, ...]) -> int:
 
 def _is_file(folder: int, name: str) -> bool:
     """Whether it is a file that keeps us from going on; a folder by now means that somebody swaps it for a link."""
-    found = _entry(folder, name)
+    found = entry(folder, name)
     return found is not None and not stat.S_ISLNK(found.st_mode) and not stat.S_ISDIR(found.st_mode)
 
 
@@ -339,7 +349,13 @@ def is_link(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
 
 
-def _entry(folder: int | None, name: str) -> os.stat_result | None:
+def is_missing(error: OSError) -> bool:
+    """Whether it says that nothing is there: also of what would lie below a file, or has a name that no disk takes."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+def entry(folder: int | None, name: str) -> os.stat_result | None:
+    """What is at a name itself; None if nothing is."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:

@@ -90,9 +90,14 @@ class BackendFiles:
 
     def rename(self, source: str, target: str) -> None:
         old, new = self._place(source, whole=True), self._place(target, whole=True)
+        if old == new:
+            self._backend.info(old)  # what is not there is said; what is, is where it shall be
+            return
+        moved, standing = self._is_dir(old), self._is_dir(new)
+        if moved is False and standing is True:
+            raise refusal(errno.EISDIR, backend=protocol_of(self._backend), verb="rename", locator=new)
         if self._backend.capabilities.rename:
-            overwrite = self._is_file(old) and self._is_file(new)
-            require(self._backend, Rename).rename(old, new, overwrite=overwrite)
+            require(self._backend, Rename).rename(old, new, overwrite=moved is standing is False)
             return
         # No store moves a file in one step without saying so: it is there twice for a moment, never not at all.
         remove = require(self._backend, Remove).remove
@@ -107,15 +112,16 @@ class BackendFiles:
     def _folder(self, path: str) -> Locator:
         """A place that is no file."""
         place = self._place(path)
-        if self._is_file(place):
+        if self._is_dir(place) is False:
             raise refusal(errno.ENOTDIR, backend=protocol_of(self._backend), verb="list", locator=place)
         return place
 
-    def _is_file(self, place: Locator) -> bool:
+    def _is_dir(self, place: Locator) -> bool | None:
+        """Whether it is a folder; None if nothing is there."""
         try:
-            return not self._backend.info(place).is_dir
+            return self._backend.info(place).is_dir
         except _MISSING:
-            return False
+            return None
 
     def _place(self, path: str, *, whole: bool = False, itself: bool = True) -> Locator:
         try:

@@ -6,19 +6,17 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
 
 from agentm.backends import _durable_at
 from agentm.backends._durable import Unsettled, sync_file, write_all
 from agentm.backends._text import decode, encode
 from agentm.errors import AlreadyExistsError, OutcomeUnknownError, StoreError, could_not, store_error
-from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, IsDenied, Place, Way, is_link
+from agentm.files._way import NO_LINK, Anywhere, Beneath, CrossedError, IsDenied, Place, Way, entry, is_link, is_missing
 from agentm.files.base import DirEntry, Entries, ThreadedStorage, check_mode, check_path
 
 _NAME = "disk"
 _OPEN = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe must not hang us
-_MISSING = (FileNotFoundError, NotADirectoryError)
 
 
 class FsStorage(ThreadedStorage):
@@ -48,7 +46,9 @@ class Disk:
             try:
                 with self._way.to(path) as place:
                     data = self._bytes(place)
-            except _MISSING:
+            except OSError as error:
+                if not is_missing(error):
+                    raise
                 return None
         return decode(data, backend=_NAME, locator=path)
 
@@ -67,12 +67,10 @@ class Disk:
             try:
                 with self._way.to(path) as place:
                     return self._entries(place)
-            except FileNotFoundError:
-                return []
-            except NotADirectoryError:
-                if self.exists(path):
+            except OSError as error:
+                if not is_missing(error) or (isinstance(error, NotADirectoryError) and self.exists(path)):
                     raise
-                return []  # it would lie below a file, and so is not there
+                return []
 
     def write(self, path: str, content: str, *, mode: int | None = None) -> None:
         data = encode(content, backend=_NAME, verb="write", locator=path)
@@ -109,20 +107,40 @@ class Disk:
             self._way.make_folders(path)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        with _said("remove", path), self._way.to_entry(path, whole=True) as place:
-            if not self._way.is_spelt(place):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        with _said("remove", path), self._there(path) as (place, _):
             _durable_at.remove(place.folder, place.name, recursive=recursive)
 
     def rename(self, source: str, target: str) -> None:
-        to = partial(self._way.to_entry, whole=True)
-        with _said("rename", source, target), to(source) as old, to(target) as new:
-            if not self._way.is_spelt(old):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        with (
+            _said("rename", source, target),
+            self._there(source) as (old, found),
+            self._way.to_entry(target, whole=True) as new,
+        ):
             if self._way.confined:
-                self._refuse_link(os.stat(old.name, dir_fd=old.folder, follow_symlinks=False))
+                self._refuse_link(found)
             self._refuse_other_spelling(new)
-            _durable_at.rename(old.folder, old.name, new.folder, new.name)
+            _refuse_over(found, entry(new.folder, new.name), target)
+            try:
+                _durable_at.rename(old.folder, old.name, new.folder, new.name)
+            except OSError as error:
+                if error.errno == errno.EINVAL and stat.S_ISDIR(found.st_mode):
+                    raise _into_itself(source) from error
+                raise
+
+    @contextmanager
+    def _there(self, path: str) -> Iterator[tuple[Place, os.stat_result]]:
+        """What is to be moved or removed, and what it is; FileNotFoundError if it is not there."""
+        with ExitStack() as open_until_then:
+            try:
+                place = open_until_then.enter_context(self._way.to_entry(path, whole=True))
+                found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+            except OSError as error:
+                if not is_missing(error):
+                    raise
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+            if not self._way.is_spelt(place):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            yield place, found
 
     def _bytes(self, place: Place) -> bytes:
         with self._open(place, os.O_RDONLY) as fd:
@@ -169,7 +187,9 @@ class Disk:
                     if self._way.confined:
                         self._refuse_link(found)
                     return found if self._way.is_spelt(place) else None
-            except _MISSING:
+            except OSError as error:
+                if not is_missing(error):
+                    raise
                 return None
 
     def _refuse_link(self, found: os.stat_result) -> None:
@@ -233,6 +253,26 @@ class Disk:
             os.ftruncate(fd, 0)
             write_all(fd, data)
             sync_file(fd)
+
+
+def _refuse_over(moved: os.stat_result, standing: os.stat_result | None, target: str) -> None:
+    """A file goes over a file, a folder over nothing; onto itself is no move."""
+    if standing is None or os.path.samestat(moved, standing):
+        return
+    for folder, number in ((moved, errno.EEXIST), (standing, errno.EISDIR)):
+        if stat.S_ISDIR(folder.st_mode):
+            raise OSError(number, os.strerror(number), target)
+
+
+def _into_itself(path: str) -> StoreError:
+    return StoreError(
+        f"{could_not(_NAME, 'rename', path)}: a folder cannot move into itself; choose a target outside it.",
+        code="into_itself",
+        errno=errno.EINVAL,
+        backend=_NAME,
+        verb="rename",
+        locator=path,
+    )
 
 
 def _may_write(place: Place) -> bool:

@@ -168,7 +168,8 @@ def _real(paths: Iterable[str]) -> set[Names]:
 @lru_cache(maxsize=4096)  # asked of every path that is used, and of where it really is
 def _is_denied(denied: frozenset[Names], path: str, whole: bool) -> bool:
     names = _folded(segments(path))
-    if any(names[:count] in denied for count in range(len(names) + 1)):
+    longest = max(map(len, denied), default=0)
+    if any(names[:count] in denied for count in range(min(len(names), longest) + 1)):
         return True
     return whole and any(one[: len(names)] == names for one in denied)
 
