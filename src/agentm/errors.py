@@ -243,10 +243,16 @@ class BoundaryError(AgentmError, PermissionError):
     code = "storage-boundary"
 
     def __init__(self, kind: str, path: str, allowed: Sequence[str] = (), why: str = "outside the scope") -> None:
-        super().__init__(f"{kind} not permitted: {path} not in [{', '.join(allowed)}] ({why})", locator=path)
+        shown = ", ".join(map(_printable, allowed))
+        super().__init__(f"{kind} not permitted: {_printable(path)} not in [{shown}] ({why})", locator=path)
         self.kind = kind
         self.path = path
         self.errno = _errno.EACCES
+
+
+def _printable(path: str) -> str:
+    """A path on one line and without commands to a terminal: who made it up may want more than to be refused."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in path)
 
 
 class NodeNotFoundError(AgentmError, LookupError):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentm import FsStorage, OutcomeUnknownError, StoreError
+from agentm import DeviceLocalBackend, FsStorage, Locator, OutcomeUnknownError, StoreError
 from agentm.conformance.crashsim import CrashState, Recorder, Trace, record, survey
 from agentm.files.base import BlockingStorage
 from agentm.files.scope import ScopedStorageScope
@@ -103,6 +103,30 @@ def test_a_file_that_a_link_leads_to_is_made_as_it_shall_be(tmp_path: Path) -> N
         FsStorage().blocking.write(f"{tmp_path}/link", "secret", mode=0o600)
     assert seen == [0]
     assert (tmp_path / "made").read_text() == "secret"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_store_keeps_a_private_file_private_on_its_way(tmp_path: Path, many: bool) -> None:
+    store = DeviceLocalBackend(tmp_path / "store")
+    place, other = Locator("key.md"), Locator("other.md")
+    for locator in (place, other):
+        store.write(locator, "old")
+        os.chmod(tmp_path / "store" / locator.key, 0o600)
+    seen = []
+    real = os.write
+
+    def watched(fd: int, data: bytes) -> int:
+        seen.append(os.fstat(fd).st_mode & 0o077)
+        return real(fd, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", watched)
+        if many:
+            store.write_many([(place, "secret"), (other, "secret")])
+        else:
+            store.write(place, "secret")
+    assert set(seen) == {0}
+    assert store.read(place) == "secret"
 
 
 @pytest.fixture

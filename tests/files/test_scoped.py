@@ -363,6 +363,23 @@ class TestErrors:
                 ScopedStorageScope(**more)
             assert caught.value.code == "reach_invalid"
 
+    @pytest.mark.parametrize("given", [{"read": ["/a"]}, None, ["/a"], "/a", ScopedStorageScope])
+    def test_what_is_no_scope_is_refused(self, given: Any) -> None:
+        with pytest.raises(ReachError) as caught:
+            ScopedStorage(FsStorage(), given)
+        assert caught.value.code == "reach_invalid"
+
+    @pytest.mark.spec("FILES-04")
+    @pytest.mark.parametrize(
+        "name", ["a\nread permitted", "\x1b[2J", "\u202egnp", "\r", "\x85", "\u2028", "\x7f", "\udcff"]
+    )
+    def test_a_refusal_is_one_line_and_gives_no_commands(self, name: str) -> None:
+        storage = ScopedStorage(InMemoryStorage(), ScopedStorageScope([f"/in/{name}"]))
+        with pytest.raises(BoundaryError) as caught:
+            run(storage.read(f"/out/{name}"))
+        assert str(caught.value).isprintable()
+        assert caught.value.path == f"/out/{name}"
+
     def test_an_empty_scope_covers_nothing(self, tree: Path) -> None:
         storage = ScopedStorage(FsStorage(), ScopedStorageScope())
         refused(looks(storage, "/"), "read", "/")

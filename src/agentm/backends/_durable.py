@@ -171,7 +171,7 @@ def open_locked(path: str) -> int:
 
 def write_new(path: str, data: bytes, mode: int | None = None) -> int:
     """A new file that somebody else flushes, together with others: the descriptor, for `close_new`."""
-    fd = os.open(path, _CREATE | _FLAGS, 0o666)
+    fd = os.open(path, _CREATE | _FLAGS, 0o666 if mode is None else 0o600)
     _being_filled.add(fd)
     try:
         _fill(fd, data, mode)
@@ -187,9 +187,10 @@ def close_new(fd: int) -> None:
 
 
 def _fill(fd: int, data: bytes, mode: int | None) -> None:
-    write_all(fd, data)
+    """The permissions first: what is not for others must not be there for them to read on its way."""
     if mode is not None and not WINDOWS and mode != stat.S_IMODE(os.fstat(fd).st_mode):
         os.fchmod(fd, mode)
+    write_all(fd, data)
 
 
 def write_all(fd: int, data: bytes) -> None:

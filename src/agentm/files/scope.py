@@ -127,6 +127,13 @@ class ScopedStorageScope:
         return f"ScopedStorageScope(read={list(self.read)}, write={list(self.write)})"
 
 
+def check_scope(scope: object) -> ScopedStorageScope:
+    """A scope, or ReachError."""
+    if not isinstance(scope, ScopedStorageScope):
+        raise ReachError(f"a scope is needed, not {scope!r}; pass ScopedStorageScope(read=[...], write=[...]).")
+    return scope
+
+
 def _prefixes(what: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ReachError(f"{what} is {given!r}, not a list of paths; write [{given!r}].")

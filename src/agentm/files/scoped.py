@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from agentm.files._way import CrossedError, IsDenied
 from agentm.files.base import Entries, Storage
-from agentm.files.scope import READ, WRITE, ScopedStorageScope
+from agentm.files.scope import READ, WRITE, ScopedStorageScope, check_scope
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class ScopedStorage:
     """
 
     def __init__(self, inner: Storage, scope: ScopedStorageScope) -> None:
-        self._scope = scope
+        self._scope = check_scope(scope)
         self._inner = inner.beneath(scope.roots, scope.is_denied) if isinstance(inner, Confinable) else inner
 
     @property
