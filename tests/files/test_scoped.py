@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from agentm import (
     FsStorage,
     InMemoryStorage,
     InvalidPathError,
+    MemoryBackend,
     ReachError,
+    ScopedBackend,
     ScopedStorage,
     ScopedStorageScope,
     Storage,
@@ -283,6 +286,23 @@ class TestFloor:
                     assert "(always-deny floor)" in message
                 refused(writes(storage, path), "write", path)
 
+    def test_a_link_that_is_made_or_turned_later_denies_what_it_leads_to_then(
+        self, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "keys").mkdir()
+        (tmp_path / "keys/id").write_text("key")
+        path, ssh, clock = f"{tmp_path}/keys/id", Path(home, ".ssh"), [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        storage = ScopedStorage(FsStorage(), ScopedStorageScope([str(tmp_path)]))
+        assert run(storage.read(path)) == "key"
+        ssh.symlink_to(tmp_path / "keys")
+        clock[0] += 5
+        refused(looks(storage, path), "read", path)
+        ssh.unlink()
+        ssh.symlink_to("elsewhere")
+        clock[0] += 5
+        assert run(storage.read(path)) == "key"
+
     def test_what_is_denied_adds_to_the_floor(self, home: str) -> None:
         scope = ScopedStorageScope([home], [home], always_deny=[f"{home}/private"])
         storage = ScopedStorage(FsStorage(), scope)
@@ -365,9 +385,10 @@ class TestErrors:
 
     @pytest.mark.parametrize("given", [{"read": ["/a"]}, None, ["/a"], "/a", ScopedStorageScope])
     def test_what_is_no_scope_is_refused(self, given: Any) -> None:
-        with pytest.raises(ReachError) as caught:
-            ScopedStorage(FsStorage(), given)
-        assert caught.value.code == "reach_invalid"
+        for call in (lambda: ScopedStorage(FsStorage(), given), lambda: ScopedBackend(MemoryBackend(), given)):
+            with pytest.raises(ReachError) as caught:
+                call()
+            assert caught.value.code == "reach_invalid"
 
     @pytest.mark.spec("FILES-04")
     @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ spelling that some disk takes for the same; what is allowed is allowed in the gi
 from __future__ import annotations
 
 import os
+import time
 import unicodedata
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -43,6 +44,8 @@ DENIED = (
 
 Names = tuple[str, ...]
 
+_LOOK_AGAIN = 1.0  # seconds
+
 
 class ScopedStorageScope:
     """Where a storage may read and where it may write.
@@ -60,13 +63,13 @@ class ScopedStorageScope:
         self._given = _prefixes("always_deny", always_deny or ())
         self.always_deny = (*_floor(), *self._given)
         self._allowed = {READ: [segments(one) for one in self.read], WRITE: [segments(one) for one in self.write]}
-        self._denied = frozenset({_folded(segments(one)) for one in self.always_deny} | _real(self.always_deny))
+        self._denied = _Denied(self.always_deny, self.always_deny)
 
     def for_places(self) -> ScopedStorageScope:
         """The same for places of a store, which are no paths of this machine: the floor is about where files lie."""
         scope = copy(self)
         scope.always_deny = self._given
-        scope._denied = frozenset(_folded(segments(one)) for one in self._given)
+        scope._denied = _Denied(self._given)
         return scope
 
     @property
@@ -113,7 +116,7 @@ class ScopedStorageScope:
 
     def is_denied(self, path: str, *, whole: bool = False) -> bool:
         """Whether the floor covers a path, in any spelling; with ``whole`` also whether it lies below the path."""
-        return _is_denied(self._denied, path, whole)
+        return _is_denied(self._denied.names(), path, whole)
 
     def refusal(self, kind: str, path: str, why: str = "outside the scope") -> BoundaryError:
         return BoundaryError(kind, path, self.read if kind == READ else self.write, why)
@@ -125,6 +128,28 @@ class ScopedStorageScope:
 
     def __repr__(self) -> str:
         return f"ScopedStorageScope(read={list(self.read)}, write={list(self.write)})"
+
+
+class _Denied:
+    """The names that are denied. What a link leads to is denied with the link, and links are made and turned while a
+    scope is in use: where they lead is looked at again, though not for every path that is asked for.
+
+    :param lying: those of them that are paths of this machine
+    """
+
+    def __init__(self, paths: Iterable[str], lying: Iterable[str] = ()) -> None:
+        self._given = frozenset(_folded(segments(one)) for one in paths)
+        self._lying = tuple(lying)
+        self._look()
+
+    def names(self) -> frozenset[Names]:
+        if time.monotonic() >= self._until:
+            self._look()
+        return self._names
+
+    def _look(self) -> None:
+        self._names = self._given | _real(self._lying)
+        self._until = time.monotonic() + _LOOK_AGAIN
 
 
 def check_scope(scope: object) -> ScopedStorageScope:

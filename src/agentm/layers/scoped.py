@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from agentm.files._stores import Ground
-from agentm.files.scope import READ, WRITE, ScopedStorageScope
+from agentm.files.scope import READ, WRITE, ScopedStorageScope, check_scope
 from agentm.seam import ROOT, Change, ConcurrentModificationError, Info, Locator, StorageBackend, Versioned, Watcher
 from agentm.seam.layer import Layer
 
@@ -29,7 +29,7 @@ class ScopedBackend(Layer):
 
     def __init__(self, inner: StorageBackend, scope: ScopedStorageScope) -> None:
         super().__init__(inner)
-        self._scope = scope.for_places()
+        self._scope = check_scope(scope).for_places()
         self._ground = Ground(inner, scope.is_denied)
 
     def is_link(self, locator: Locator) -> bool:
