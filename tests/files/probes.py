@@ -458,7 +458,8 @@ def _check_refusal(world: World, tried: Probe, refusal: BoundaryError) -> None:
     kinds = ("read",) if tried.verb in LOOKS else ("write", "read") if tried.verb == "rename" else ("write",)
     paths = {tried.path, tried.target} if tried.verb == "rename" else {tried.path}
     allowed = ", ".join(world.scope.read if refusal.kind == "read" else world.scope.write)
-    plain = f"{refusal.kind} not permitted: {refusal.path} not in [{allowed}]"
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in refusal.path)
+    plain = f"{refusal.kind} not permitted: {shown} not in [{allowed}]"
     given = (type(refusal), refusal.code, refusal.errno, refusal.__cause__)
     if (
         given != (BoundaryError, "storage-boundary", 13, None)
