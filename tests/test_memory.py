@@ -244,3 +244,22 @@ def test_another_text_keeps_what_the_memory_is_about(tmp_path: Path) -> None:
         assert "two" in found.text
         memory.remember("Osprey three was seen.", to="events/osprey", when="2021-02-02")
         assert memory.recall("osprey").entries[0].when[:10] == "2021-02-02"
+
+
+def test_a_costly_look_at_the_whole_store_counts_for_other_processes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentm.index.account._CHEAP_SCAN", 0.0)
+    monkeypatch.setattr("agentm.index.account._RECENT", 60.0)
+    where = {"user": "alice", "install_prefix": tmp_path, "notes": True}
+    with Memory.open(tmp_path / "store", **where) as one:  # type: ignore[arg-type]
+        one.remember("Tea at noon.")
+        assert len(one.recall("tea").entries) == 1
+    (tmp_path / "store/note.md").write_text("Tea at four, says a note.")
+    with Memory.open(tmp_path / "store", **where) as other:  # type: ignore[arg-type]
+        assert len(other.recall("tea").entries) == 1, "it looked again"
+        other.remember("Tea at night.")
+        assert len(other.recall("tea").entries) == 2, "what is written through agentm needs no look"
+    monkeypatch.setattr("agentm.index.account._RECENT", 0.0)
+    with Memory.open(tmp_path / "store", **where) as later:  # type: ignore[arg-type]
+        assert len(later.recall("tea").entries) == 3

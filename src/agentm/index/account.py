@@ -43,6 +43,7 @@ _AGAIN = 0.05
 _CHEAP_SCAN = 0.1
 _RECENT = 1.0
 """Seconds."""
+_LOOKED_UNTIL = "looked until"
 _SHARE = 0.05
 """Of its time, what a process that asks again and again spends on looking at the whole store."""
 
@@ -122,7 +123,7 @@ class AccountIndex:
         self.asked: Asked | None = None
         self.lock = RLock()
         """Held by whoever uses what is open here: threads share one connection."""
-        self._next_look = 0.0
+        self._next_look: float | None = None
         self._last_look = Caught()
         self.embedding_takes = 0.0
         self.embedder_rests_until = 0.0
@@ -328,6 +329,10 @@ class AccountIndex:
             rest = min(rest, QUIET_SECONDS)  # then it can be taken for saved
         if caught.complete or deadline is None or time.monotonic() <= deadline:
             self._next_look = time.monotonic() + rest
+        if caught.complete and not caught.being_edited and took >= _CHEAP_SCAN:
+            with self.catalogue.change():
+                self.catalogue.put_fact(_LOOKED_UNTIL, f"{time.time() + rest:.3f}")
+            self.catalogue.settle()
 
     def _as_last_seen(self, caught: Caught) -> None:
         """What the last look did not get at is as unknown as it was then."""
@@ -375,7 +380,17 @@ class AccountIndex:
 
     def was_looked_at(self) -> bool:
         """Whether the last look at the whole store was so short a while ago that another is not worth it yet."""
+        if self._next_look is None:
+            self._next_look = time.monotonic() + self._others_look_holds()
         return time.monotonic() < self._next_look
+
+    def _others_look_holds(self) -> float:
+        """How many seconds a whole look of another process still counts. Looks that cost little are not shared."""
+        took, until = self.catalogue.fact("scan seconds"), self.catalogue.fact(_LOOKED_UNTIL)
+        if took is None or until is None:
+            return 0.0
+        left = float(until) - time.time()
+        return left if 0 < left <= float(took) / _SHARE + _RECENT else 0.0  # else somebody set the clock
 
     @_alone
     def update(self, uris: Sequence[str], progress: Progress | None = None) -> bool:
