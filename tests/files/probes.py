@@ -447,7 +447,8 @@ def judged(world: World, tried: Probe, meant: str, attempt: Attempt, tally: Tall
             raise Escape(f"an error that tells of what is outside: {tried}: {error!r}") from error
         return
     tally.served += 1
-    if meant == REFUSED:
+    # A name that no disk can have is missing, whatever it would lead through: the path alone says so.
+    if meant == REFUSED and (answer or not _is_too_long(tried.path)):
         raise Escape(f"served {answer!r}: {tried}")
     if tried.verb == "read" and answer is not None and not answer.startswith(INSIDE):
         raise Escape(f"read {answer!r}: {tried}")
