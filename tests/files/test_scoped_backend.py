@@ -19,26 +19,18 @@ from agentm import (
     RequestContext,
     ScopedBackend,
     ScopedStorageScope,
-    SqliteBackend,
     StorageBackend,
     UnsupportedAbilityError,
-    VaultBackend,
     run_conformance,
 )
+from tests.backends.stores import PROTOCOLS, make_store
 
 pytestmark = pytest.mark.spec("FILES-05")
 
 
-@pytest.fixture(params=["memory", "device-local", "vault", "sqlite"])
+@pytest.fixture(params=PROTOCOLS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
-    (tmp_path / "vault").mkdir()
-    made: dict[str, Callable[[], StorageBackend]] = {
-        "memory": MemoryBackend,
-        "device-local": lambda: DeviceLocalBackend(tmp_path / "store"),
-        "vault": lambda: VaultBackend(tmp_path / "vault", lock_root=tmp_path / "locks"),
-        "sqlite": lambda: SqliteBackend(tmp_path / "store.db"),
-    }
-    return made[request.param]()
+    return make_store(request.param, str(tmp_path))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,28 +13,20 @@ from agentm import (
     MemoryBackend,
     ScopedBackend,
     ScopedStorageScope,
-    SqliteBackend,
     StorageBackend,
     UnsupportedAbilityError,
-    VaultBackend,
 )
 from agentm.seam import ROOT, Capabilities
 from agentm.seam.layer import Layer
 from agentm.seam.trees import entries, remove_tree
+from tests.backends.stores import PROTOCOLS, make_store
 
 FOLDER = Locator("in/tree")
 
 
-@pytest.fixture(params=["memory", "device-local", "vault", "sqlite"])
+@pytest.fixture(params=PROTOCOLS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
-    (tmp_path / "vault").mkdir()
-    made: dict[str, Callable[[], StorageBackend]] = {
-        "memory": MemoryBackend,
-        "device-local": lambda: DeviceLocalBackend(tmp_path / "store"),
-        "vault": lambda: VaultBackend(tmp_path / "vault", lock_root=tmp_path / "locks"),
-        "sqlite": lambda: SqliteBackend(tmp_path / "store.db"),
-    }
-    return filled(made[request.param]())
+    return filled(make_store(request.param, str(tmp_path)))
 
 
 def filled(backend: StorageBackend) -> StorageBackend:
